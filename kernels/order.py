@@ -67,7 +67,8 @@ def store_rows(values_ptr, index_ptr, x_row, values_row, index_row, rank, place,
     at = tl.arange(0, EXTENT)
     x = elements_of(rank, values_ptr.dtype.element_ty, LARGEST)
     again = (at < count) & ((x == 0) | (x != x))
-    x = tl.where(again, tl.load(x_row + place, mask=again, other=0.0), x)
+    if tl.max(again.to(tl.int32), axis=0) > 0:
+        x = tl.where(again, tl.load(x_row + place, mask=again, other=0.0), x)
     tl.debug_barrier()
     tl.store(values_ptr + values_row + at, x, mask=at < count)
     if index_ptr is not None:

@@ -84,7 +84,9 @@ OpCost op_cost(const ir::Op& op, bool few_divisors) {
     case Opcode::Cast:
       return {1, 0};
     case Opcode::Sort: {
-      constexpr double kDigit = 50;  // instructions to move an element by a digit
+      constexpr double kDigit = 50;    // instructions to move an element by a digit
+      constexpr double kBuckets = 70;  // instructions to bring an element into its bucket, and to its place there
+      if (op.operand(0)->type.layout && plan_bucket_sort(op)) return {kBuckets * wide, 0};
       if (op.operand(0)->type.layout && plan_digit_sort(op)) return {kDigit * std::min(4, in.bits() / 8), 0};
       const double bits = double(std::bit_width(uint64_t(in.shape.back())) - 1);
       return {1.1 * bits * (bits + 1) * wide, 0};

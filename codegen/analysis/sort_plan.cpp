@@ -286,6 +286,16 @@ int64_t scratch_of(const LinearLayout& from, const LinearLayout& to, int64_t byt
   return bytes;
 }
 
+/// The elements of one row in order, as offsets in shared memory.
+LinearLayout in_order_of_last(const LinearLayout& tile, int64_t n) {
+  LinearLayout::In offset{Dim::Offset, {}};
+  for (int64_t bit = 1; bit < n; bit *= 2) {
+    offset.bases.emplace_back(tile.outs().size(), 0);
+    offset.bases.back().back() = int32_t(bit);
+  }
+  return LinearLayout({std::move(offset)}, tile.outs());
+}
+
 }  // namespace
 
 SortPlan plan_sort(const LinearLayout& operand, int64_t kept, bool merge) {
@@ -312,12 +322,7 @@ std::optional<DigitSort> plan_digit_sort(const ir::Op& op) {
   if (op.get(ir::attr::merge) || op.result()->type.shape.back() != n || type.num_elements() != n) return std::nullopt;
   if (n < kLeastElements || n < 32 * warps || n > kMostOfThread * 32 * warps || type.bits() < 8) return std::nullopt;
   if (type.bits() == 32) return std::nullopt;  // as many passes as fp32 takes cost more than comparisons of 32 bits
-  LinearLayout::In offset{Dim::Offset, {}};
-  for (int64_t bit = 1; bit < n; bit *= 2) {
-    offset.bases.emplace_back(type.layout->outs().size(), 0);
-    offset.bases.back().back() = int32_t(bit);
-  }
-  DigitSort plan{n, warps, LinearLayout({std::move(offset)}, type.layout->outs())};
+  DigitSort plan{n, warps, in_order_of_last(*type.layout, n)};
   plan.counters = n * sort_key_bytes(type);
   plan.records = plan.counters + int64_t(warps) * (4 << DigitSort::kDigitBits);
   plan.bytes = plan.records + int64_t(warps) * 4 * DigitSort::kRecordWords;
@@ -325,12 +330,41 @@ std::optional<DigitSort> plan_digit_sort(const ir::Op& op) {
   return plan;
 }
 
+std::optional<BucketSort> plan_bucket_sort(const ir::Op& op) {
+  constexpr int64_t kLeastElements = 1024, kMostElements = 8192;
+  constexpr int64_t kMostBytes = 96 << 10;  // what a block has on every target, and a little for others
+  const ir::Type& type = op.operand(0)->type;
+  const LinearLayout& layout = *type.layout;
+  const int64_t n = type.shape.back();
+  if (op.get(ir::attr::merge) || op.result()->type.shape.back() != n || type.num_elements() != n) return std::nullopt;
+  if (n < kLeastElements || n > kMostElements || type.bits() < 32) return std::nullopt;
+  const int bits = layout.in_bits(Dim::Register) + layout.in_bits(Dim::Lane) + layout.in_bits(Dim::Warp);
+  const int64_t threads = int64_t(32) << layout.in_bits(Dim::Warp), each = n / threads;
+  if (int64_t(1) << bits != n || layout.in_bits(Dim::Block) != 0 || each < 4 || each > 32) return std::nullopt;
+  BucketSort plan;
+  plan.elements = n;
+  plan.warps = int(threads / 32);
+  plan.in_order = in_order_of_last(layout, n);
+  plan.num_buckets = n <= 4096 ? 2 * n : n;
+  plan.num_cells = n / 4;
+  const int64_t of_thread = plan.num_buckets / threads;
+  plan.padded = of_thread > 4 ? int(of_thread) : 0;
+  plan.buckets = (n + BucketSort::kMostOfBucket) * sort_key_bytes(type);
+  plan.cells = plan.buckets + 4 * (plan.num_buckets + (plan.padded ? 4 * threads : 0));
+  plan.records = plan.cells + 4 * plan.num_cells;
+  plan.bytes = plan.records + 4 * (2 * plan.warps + 4);
+  if (plan.bytes > kMostBytes) return std::nullopt;
+  return plan;
+}
+
 int64_t sort_scratch(const ir::Op& op) {
-  if (auto digits = plan_digit_sort(op)) return digits->bytes;
+  const auto buckets = plan_bucket_sort(op);
+  const int64_t of_buckets = buckets ? buckets->bytes : 0;
+  if (auto digits = plan_digit_sort(op)) return std::max(of_buckets, digits->bytes);
   const SortPlan plan = plan_sort(op);
   const int64_t bytes = sort_key_bytes(op.operand(0)->type);
-  int64_t most = std::max(scratch_of(*op.operand(0)->type.layout, plan.begin, bytes),
-                          scratch_of(plan.end, *op.result()->type.layout, bytes));
+  int64_t most = std::max({of_buckets, scratch_of(*op.operand(0)->type.layout, plan.begin, bytes),
+                           scratch_of(plan.end, *op.result()->type.layout, bytes)});
   for (const SortMove& move : plan.moves)
     if (move.kind == SortMove::Kind::Convert) most = std::max(most, scratch_of(move.from, move.to, bytes));
   return most;

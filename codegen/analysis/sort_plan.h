@@ -81,6 +81,22 @@ struct DigitSort {
 /// nullopt: the network sorts.
 std::optional<DigitSort> plan_digit_sort(const ir::Op& op);
 
+/// A sort of the same rows by buckets: a sample of the keys says how dense they are in each of the cells that their
+/// upper bits tell apart, each cell gets buckets in proportion, so that most hold one key or two, and each key counts
+/// those of its bucket that go before it. Where a bucket holds very many, as of equal keys, another sort must do.
+struct BucketSort {
+  static constexpr int kMostOfBucket = 32;  ///< keys, a power of two
+  int64_t elements = 0;
+  int warps = 0;
+  LinearLayout in_order;                   ///< of the keys in shared memory, from the beginning of the op's scratch
+  int64_t num_buckets = 0, num_cells = 0;  ///< words of shared memory: counters of keys
+  int padded = 0;                          ///< behind so many buckets, a thread's, four words stay free; 0: nowhere
+  int64_t buckets = 0, cells = 0, records = 0;  ///< where they begin in the op's scratch, then words a warp and one
+  int64_t bytes = 0;                            ///< of scratch
+};
+/// nullopt: such a sort does not pay, or the row is not one that each thread holds a part of.
+std::optional<BucketSort> plan_bucket_sort(const ir::Op& op);
+
 /// Shared memory that a sort takes, in bytes.
 int64_t sort_scratch(const ir::Op& op);
 

@@ -206,7 +206,10 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
   }
   if (lower::inline_libclc_calls(module)) run_passes(module, *machine, kInline);
   if (!options.emulator)
-    for (llvm::Function& function : module) sink_indices(function);
+    for (llvm::Function& function : module) {
+      sink_indices(function);
+      extend_beside_products(function);
+    }
   stages.done("llvm-opt", [&] { return text_of(module); });
 
   GeneratedCode code;

@@ -36,7 +36,30 @@ void move_before_first_use(llvm::Instruction& i, llvm::BasicBlock& block) {
   i.moveBefore(block.getTerminator()->getIterator());
 }
 
+llvm::CastInst* extension_from_32(llvm::Value* value) {
+  auto* cast = llvm::dyn_cast<llvm::CastInst>(value);
+  const bool extends = cast && (llvm::isa<llvm::SExtInst>(cast) || llvm::isa<llvm::ZExtInst>(cast));
+  return extends && cast->getSrcTy()->isIntegerTy(32) ? cast : nullptr;
+}
+
 }  // namespace
+
+void extend_beside_products(llvm::Function& function) {
+  for (llvm::BasicBlock& block : function)
+    for (llvm::Instruction& product : block) {
+      if (product.getOpcode() != llvm::Instruction::Mul || !product.getType()->isIntegerTy(64)) continue;
+      llvm::CastInst *a = extension_from_32(product.getOperand(0)), *b = extension_from_32(product.getOperand(1));
+      if (!a || !b || a->getOpcode() != b->getOpcode()) continue;
+      for (unsigned i : {0u, 1u}) {
+        auto* extension = llvm::cast<llvm::CastInst>(product.getOperand(i));
+        if (extension->getParent() == &block) continue;
+        llvm::Instruction* beside = extension->clone();
+        beside->insertBefore(product.getIterator());
+        product.setOperand(i, beside);
+      }
+    }
+  // Those that nothing else uses are removed with the rest of what is dead.
+}
 
 void sink_indices(llvm::Function& function) {
   if (function.isDeclaration() || function.size() < 2) return;

@@ -13,4 +13,9 @@ namespace tegula {
 /// is brought.
 void sink_indices(llvm::Function& function);
 
+/// Repeats beside products of 64 bits the extensions from 32 bits that they multiply: instructions are selected block
+/// by block, and a product of two extensions is one of them (mul.wide), others are three. A row's number times the
+/// distance of rows is such one in every loop over rows.
+void extend_beside_products(llvm::Function& function);
+
 }  // namespace tegula

@@ -172,28 +172,9 @@ class DigitSorter {
         before.push_back(total);
         total = l_.b.CreateAdd(total, load_word(places.back()));
       }
-    llvm::Value* base = sum_of_threads_before(total);
+    llvm::Value* base = sum_of_threads_before(l_, total, records_, std::min(plan_.warps, kDigits / 32), op_.loc);
     for (size_t i = 0; i < places.size(); ++i)
       l_.store_shared(places[i], {l_.b.CreateAdd(base, before[i])}, has_digits, op_.loc);
-  }
-
-  /// Among those that have digits.
-  llvm::Value* sum_of_threads_before(llvm::Value* own) {
-    llvm::Value* sum = own;
-    for (int distance = 1; distance < 32; distance *= 2) {
-      llvm::Value* other = l_.shuffle(sum, l_.b.CreateSub(lane_, l_.i32(distance)), false);
-      llvm::Value* exists = l_.b.CreateICmpUGE(lane_, l_.i32(distance));
-      sum = l_.b.CreateAdd(sum, l_.b.CreateSelect(exists, other, l_.i32(0)));
-    }
-    l_.store_shared(word_at(records_, warp_), {sum}, l_.b.CreateICmpEQ(lane_, l_.i32(31)), op_.loc);
-    barrier();
-    sum = l_.b.CreateSub(sum, own);
-    for (int warp = 0; warp + 1 < std::min(plan_.warps, kDigits / 32); ++warp) {
-      llvm::Value* is_before = l_.b.CreateICmpUGT(warp_, l_.i32(warp));
-      llvm::Value* others = load_word(word_at(records_, l_.i32(warp)));
-      sum = l_.b.CreateAdd(sum, l_.b.CreateSelect(is_before, others, l_.i32(0)));
-    }
-    return sum;
   }
 
   Lowering& l_;
@@ -208,6 +189,24 @@ class DigitSorter {
 };
 
 }  // namespace
+
+llvm::Value* sum_of_threads_before(Lowering& l, llvm::Value* own, llvm::Value* records, int warps, const Loc& loc) {
+  llvm::Value *lane = l.b.CreateAnd(l.thread(), l.i32(31)), *warp = l.b.CreateLShr(l.thread(), l.i32(5)), *sum = own;
+  auto record = [&](llvm::Value* of) { return l.b.CreateAdd(records, l.b.CreateShl(of, l.i32(2))); };
+  for (int distance = 1; distance < 32; distance *= 2) {
+    llvm::Value* other = l.shuffle(sum, l.b.CreateSub(lane, l.i32(distance)), false);
+    llvm::Value* exists = l.b.CreateICmpUGE(lane, l.i32(distance));
+    sum = l.b.CreateAdd(sum, l.b.CreateSelect(exists, other, l.i32(0)));
+  }
+  l.store_shared(record(warp), {sum}, l.b.CreateICmpEQ(lane, l.i32(31)), loc);
+  l.barrier(loc);
+  sum = l.b.CreateSub(sum, own);
+  for (int other = 0; other + 1 < warps; ++other) {
+    llvm::Value* of_warp = l.load_shared(record(l.i32(other)), l.b.getInt32Ty(), 1, loc)[0];
+    sum = l.b.CreateAdd(sum, l.b.CreateSelect(l.b.CreateICmpUGT(warp, l.i32(other)), of_warp, l.i32(0)));
+  }
+  return sum;
+}
 
 Regs sort_by_digits(Lowering& l, const ir::Op& op, const DigitSort& plan, const Regs& keys, const ir::Type& key,
                     int bits, bool is_unsigned) {

@@ -11,4 +11,8 @@ namespace tegula::lower {
 Regs sort_by_digits(Lowering& l, const ir::Op& op, const DigitSort& plan, const Regs& keys, const ir::Type& key,
                     int bits, bool is_unsigned);
 
+/// The sum of `own` of all threads before this one, as far as they lie in the first `warps` warps. `records`: the
+/// address of a word of shared memory for each warp. One barrier, behind which the words are read.
+llvm::Value* sum_of_threads_before(Lowering& l, llvm::Value* own, llvm::Value* records, int warps, const Loc& loc);
+
 }  // namespace tegula::lower

@@ -1,6 +1,7 @@
-// Sorting: elements become integers in the order wanted, which are sorted by digits, or by the network of
+// Sorting: elements become integers in the order wanted, which are sorted by buckets, by digits, or by the network of
 // analysis/sort_plan.
 #include "codegen/analysis/sort_plan.h"
+#include "codegen/lower/bucket_sort.h"
 #include "codegen/lower/digit_sort.h"
 
 namespace tegula::lower {
@@ -19,16 +20,36 @@ class Sorter {
 
   void run() {
     for (llvm::Value* x : l_.get(op_.operand(0))) keys_.push_back(to_key(x));
-    if (auto digits = plan_digit_sort(op_))
-      keys_ = sort_by_digits(l_, op_, *digits, keys_, key_type_, bits_, is_unsigned_);
-    else
-      run_network(plan_sort(op_));
+    if (auto buckets = plan_bucket_sort(op_)) {
+      Regs numbers;
+      for (llvm::Value* key : keys_) numbers.push_back(with_sign_flipped(key));
+      keys_ = sort_by_buckets(l_, op_, *buckets, numbers, key_type_, [&] {
+        sort_otherwise();
+        for (llvm::Value*& key : keys_) key = with_sign_flipped(key);
+        return keys_;
+      });
+      for (llvm::Value*& key : keys_) key = with_sign_flipped(key);
+    } else {
+      sort_otherwise();
+    }
     Regs out;
     for (llvm::Value* key : keys_) out.push_back(from_key(key));
     l_.set(op_.result(), std::move(out));
   }
 
  private:
+  void sort_otherwise() {
+    if (auto digits = plan_digit_sort(op_))
+      keys_ = sort_by_digits(l_, op_, *digits, keys_, key_type_, bits_, is_unsigned_);
+    else
+      run_network(plan_sort(op_));
+  }
+
+  /// Signed keys as unsigned ones in the same order, and back.
+  llvm::Value* with_sign_flipped(llvm::Value* key) {
+    return is_unsigned_ ? key : l_.b.CreateXor(key, number(bits_ == 64 ? INT64_MIN : INT32_MIN));
+  }
+
   void run_network(const SortPlan& plan) {
     convert(*type_.layout, plan.begin);
     for (const SortMove& move : plan.moves) apply(move);

@@ -197,6 +197,7 @@ uint32_t emu_num_programs_x() { return emu_num_clusters_x() * this_worker->launc
 uint32_t emu_num_programs_y() { return emu_num_clusters_y(); }
 uint32_t emu_num_programs_z() { return emu_num_clusters_z(); }
 uint64_t emu_opaque_pointer(uint64_t address) { return address; }
+uint32_t emu_opaque_b32(uint32_t x) { return x; }
 uint32_t emu_shared_base() { return this_worker->fiber().program->shared_base; }
 
 void emu_fence() {
@@ -241,6 +242,12 @@ uint32_t emu_match_byte(uint32_t value, uint32_t place) {
   });
   return x.lanes_of[uint8_t(value)];
 }
+template <class T>
+uint32_t count_less(uint32_t count, T x, T y, uint32_t i, uint32_t k) {
+  return count + (x < y || (x == y && i < k));
+}
+constexpr auto emu_count_less_b32 = count_less<uint32_t>;
+constexpr auto emu_count_less_b64 = count_less<uint64_t>;
 uint32_t emu_shfl_bfly_b32(uint32_t value, uint32_t mask, uint32_t place) {
   return shuffle(value, place, [=](uint32_t lane) { return lane ^ mask; });
 }
@@ -448,13 +455,17 @@ void emu_st_async_b32(uint32_t address, uint32_t value, uint32_t barrier, uint32
 void emu_st_async_b64(uint32_t address, uint64_t value, uint32_t barrier, uint32_t predicate, uint32_t site) {
   if (predicate) issue_async_store(address, value, sizeof value, barrier, {site});
 }
-void emu_red_shared_add_i32(uint32_t address, uint32_t value, uint32_t predicate, uint32_t site) {
-  if (!predicate) return;
+uint32_t emu_atom_shared_add_i32(uint32_t address, uint32_t value, uint32_t predicate, uint32_t site) {
+  if (!predicate) return 0;
   void* at = shared_access(this_worker->fiber(), address, sizeof value, Access::Atomic, site);
-  uint32_t sum;
-  std::memcpy(&sum, at, sizeof sum);
-  sum += value;
+  uint32_t old;
+  std::memcpy(&old, at, sizeof old);
+  const uint32_t sum = old + value;
   std::memcpy(at, &sum, sizeof sum);
+  return old;
+}
+void emu_red_shared_add_i32(uint32_t address, uint32_t value, uint32_t predicate, uint32_t site) {
+  emu_atom_shared_add_i32(address, value, predicate, site);
 }
 constexpr auto emu_ldmatrix_x1 = load_matrices<1, false>;
 constexpr auto emu_ldmatrix_x2 = load_matrices<2, false>;

@@ -2,6 +2,7 @@
 // Ops that bring elements into another order or look them up: sort, topk, bitonic_merge, gather, flip, histogram; and
 // functions of single elements.
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <numeric>
 #include <random>
@@ -115,6 +116,41 @@ TEST(Sort, ByFewDigits) {
     for (bool descending : {false, true})
       expect_same_bits(rows_by<int64_t>(descending ? "tl.sort(x, descending=True)" : "tl.sort(x)", x, 1, n, n, 4),
                        sorted_rows(x, n, descending), "few digits");
+}
+
+// Rows of many different keys are sorted by buckets: those of any density, and with a few equal ones; others as before.
+TEST(Sort, ByBuckets) {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  for (const int n : {1024, 2048}) {
+    std::vector<float> dense(n), wide(n), pairs(n), rising(n), zeros(n);
+    std::vector<int64_t> places(n);
+    std::vector<uint32_t> words(n);
+    for (size_t i = 0; i < size_t(n); ++i) {
+      dense[i] = normal(random), wide[i] = std::exp(9 * normal(random)), rising[i] = float(i);
+      pairs[i] = std::floor(dense[i] * 400), zeros[i] = std::max(dense[i], 0.0F);
+      places[i] = int64_t(std::bit_cast<int32_t>(dense[i])) << 32 | int64_t(i);
+      words[i] = uint32_t(random());
+    }
+    for (const auto& x : {dense, wide, pairs, rising, zeros})
+      for (const bool descending : {false, true})
+        expect_same_bits(rows_by<float>(descending ? "tl.sort(x, descending=True)" : "tl.sort(x)", x, 1, n, n, 4),
+                         sorted_rows(x, n, descending), "float32");
+    expect_same_bits(rows_by<int64_t>("tl.sort(x)", places, 1, n, n, 8), sorted_rows(places, n, false), "places");
+    expect_same_bits(rows_by<uint32_t>("tl.sort(x)", words, 1, n, n, 2), sorted_rows(words, n, false), "words");
+  }
+}
+
+TEST(Sort, TriesBucketsWhereThreadsHoldSeveralKeys) {
+  const char* text = R"(
+@triton.jit
+def kernel(x):
+    o = tl.arange(0, 1024)
+    tl.store(x + o, tl.sort(tl.load(x + o)))
+)";
+  EXPECT_NE(ptx_of<int64_t>(text, 1).find("atom.shared.add"), std::string::npos);
+  EXPECT_NE(ptx_of<float>(text, 1).find("atom.shared.add"), std::string::npos);
+  EXPECT_EQ(ptx_of<int16_t>(text, 1).find("atom.shared.add"), std::string::npos);
 }
 
 TEST(Sort, TopK) {
