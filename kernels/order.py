@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 
 NO_KEY = tl.constexpr(-0x8000000000000000)  # behind all keys
-NO_RANK = tl.constexpr(-0x80000000)  # behind all ranks, and all keys of 32 bits
+NO_RANK = tl.constexpr(-0x80000000)  # behind all ranks
 MOST_PLACES = tl.constexpr(0x8000)  # of keys of 32 bits
 
 
@@ -62,10 +62,15 @@ def store_keys(values_ptr, index_ptr, x_row, values_row, index_row, keys, count,
 @triton.jit
 def store_rows(values_ptr, index_ptr, x_row, values_row, index_row, rank, place, count, EXTENT: tl.constexpr,
                LARGEST: tl.constexpr):
-    """Elements in order, `count` of them. Those whose rank does not say all are read again, before any is written, as it
+    store_elements(values_ptr, index_ptr, x_row, values_row, index_row, elements_of(rank, values_ptr.dtype.element_ty, LARGEST),
+                   place, count, EXTENT)
+
+
+@triton.jit
+def store_elements(values_ptr, index_ptr, x_row, values_row, index_row, x, place, count, EXTENT: tl.constexpr):
+    """Elements in order, `count` of them. Zeros, whose signs are lost, and NaNs are read again, before any is written, as it
     may be in place."""
     at = tl.arange(0, EXTENT)
-    x = elements_of(rank, values_ptr.dtype.element_ty, LARGEST)
     again = (at < count) & ((x == 0) | (x != x))
     if tl.max(again.to(tl.int32), axis=0) > 0:
         x = tl.where(again, tl.load(x_row + place, mask=again, other=0.0), x)
@@ -75,16 +80,44 @@ def store_rows(values_ptr, index_ptr, x_row, values_row, index_row, rank, place,
         tl.store(index_ptr + index_row + at, place.to(index_ptr.dtype.element_ty), mask=at < count)
 
 
+@triton.jit
+def numbers_of(x, DESCENDING: tl.constexpr):
+    """Unsigned numbers in the order of the elements, as many bits as they have; of the zeros one, of all NaNs the greatest."""
+    x = x + 0.0  # a -0 becomes 0
+    if x.dtype.primitive_bitwidth == 16:
+        bits = tl.where(x != x, 0x7FFF, x.to(tl.int16, bitcast=True).to(tl.int32))
+        number = (bits ^ ((bits >> 31) | 0x8000)) & 0xFFFF
+        return (0xFFFF - number if DESCENDING else number).to(tl.uint32)
+    else:
+        bits = tl.where(x != x, 0x7FFFFFFF, x.to(tl.int32, bitcast=True))
+        number = bits ^ ((bits >> 31) | -0x80000000)
+        return (~number if DESCENDING else number).to(tl.uint32, bitcast=True)
+
+
+@triton.jit
+def elements_of_numbers(number, ELEMENT: tl.constexpr, DESCENDING: tl.constexpr):
+    """What has these numbers, but for the sign of 0 and the bits of a NaN."""
+    if ELEMENT.primitive_bitwidth == 16:
+        number = number.to(tl.int32)
+        number = (0xFFFF - number if DESCENDING else number) << 16
+        bits = (number ^ (~(number >> 31) | -0x80000000)) >> 16
+        return bits.to(tl.int16).to(ELEMENT, bitcast=True)
+    else:
+        number = number.to(tl.int32, bitcast=True)
+        number = ~number if DESCENDING else number
+        return (number ^ (~(number >> 31) | -0x80000000)).to(ELEMENT, bitcast=True)
+
+
 def sort_configs():
     return [triton.Config({}, num_warps=warps, maxnreg=limit)
-            for warps, limit in [(4, None), (8, None), (8, 80), (16, 64), (16, None), (4, 128), (2, None), (1, None), (32, None)]]
+            for warps, limit in [(4, None), (8, None), (8, 96), (16, 64), (16, None), (4, 128), (2, None), (1, None), (32, None)]]
 
 
 def fitting_sort(configs, named_args, **kwargs):
     """4 to 32 elements a thread; fewer registers, for more programs at a time, where rows are sorted by digits."""
     block = triton.next_power_of_2(named_args["cols"])
     kept = [c for c in configs if 4 * 32 * c.num_warps <= block and block <= 32 * 32 * c.num_warps]
-    by_digits = named_args["index_ptr"] is not None and named_args["x_ptr"].element_size() == 4 and block >= 1024
+    by_digits = named_args["index_ptr"] is not None and block >= 1024
     kept = [c for c in kept if c.maxnreg is None or by_digits]
     return kept if len(kept) > 0 else configs[-2:-1]
 
@@ -105,16 +138,21 @@ def sort_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_strid
         x = tl.load(x_row + col, mask=col < cols, other=float("-inf") if DESCENDING else float("nan"))
         x = tl.sort(x, descending=DESCENDING)
         tl.store(values_ptr + values_row + col, x, mask=col < cols)
-    elif x_ptr.dtype.element_ty.primitive_bitwidth == 16 and BLOCK <= MOST_PLACES:
-        col = tl.arange(0, BLOCK)
-        x = tl.load(x_row + col, mask=col < cols, other=0.0)
-        keys = tl.where(col < cols, ranks_of(x, DESCENDING) << 16 | (0xFFFF - col), NO_RANK)
-        keys = tl.sort(keys, descending=True)
-        store_rows(values_ptr, index_ptr, x_row, values_row, index_row, keys >> 16, 0xFFFF - (keys & 0xFFFF), cols, BLOCK,
-                   DESCENDING)
     else:
-        keys = tl.sort(load_keys(x_row, 0, cols, BLOCK, DESCENDING), descending=True)
-        store_keys(values_ptr, index_ptr, x_row, values_row, index_row, keys, cols, BLOCK, DESCENDING)
+        # What stands behind the end comes last, as its places do.
+        col = tl.arange(0, BLOCK)
+        x = tl.load(x_row + col, mask=col < cols, other=float("-inf") if DESCENDING else float("nan"))
+        number = numbers_of(x, DESCENDING)
+        if x.dtype.primitive_bitwidth == 16 and BLOCK <= MOST_PLACES:
+            keys = tl.sort(number << 16 | col.to(tl.uint32))
+            number = keys >> 16
+            place = keys & 0xFFFF
+        else:
+            keys = tl.sort(number.to(tl.uint64) << 32 | col.to(tl.uint64))
+            number = (keys >> 32).to(tl.uint32)
+            place = keys.to(tl.uint32)
+        x = elements_of_numbers(number, x.dtype, DESCENDING)
+        store_elements(values_ptr, index_ptr, x_row, values_row, index_row, x, place.to(tl.int32), cols, BLOCK)
 
 
 # Elements that are wanted, at most, where the elements of a piece are selected before they are put in order.

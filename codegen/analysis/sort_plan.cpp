@@ -286,6 +286,30 @@ int64_t scratch_of(const LinearLayout& from, const LinearLayout& to, int64_t byt
   return bytes;
 }
 
+/// Whether the value is a number shifted up by `bits`, or'ed with the place of each element below: all are different,
+/// and by their lower bits in order.
+bool ends_in_place(const ir::Value* value, int64_t bits) {
+  using ir::Opcode;
+  auto through = [](const ir::Value* v, bool integers) {
+    auto passes = [&](Opcode c) { return c == Opcode::ConvertLayout || (integers && c == Opcode::Cast); };
+    while (v->def && passes(v->def->opcode) && v->type.bits() >= 16) v = v->def->operand(0);
+    return v;
+  };
+  auto number = [&](const ir::Value* v) {
+    v = through(v, false);
+    if (v->def && v->def->opcode == Opcode::Splat) v = v->def->operand(0);
+    return ir::constant_integer(v);
+  };
+  value = through(value, false);
+  if (!value->def || value->def->opcode != Opcode::BitOr) return false;
+  for (int i : {0, 1}) {
+    const ir::Value *upper = through(value->def->operand(i), false), *place = through(value->def->operand(1 - i), true);
+    if (!place->def || place->def->opcode != Opcode::Arange || place->def->get(ir::attr::start) != 0) continue;
+    if (upper->def && upper->def->opcode == Opcode::Shl && number(upper->def->operand(1)) == bits) return true;
+  }
+  return false;
+}
+
 /// The elements of one row in order, as offsets in shared memory.
 LinearLayout in_order_of_last(const LinearLayout& tile, int64_t n) {
   LinearLayout::In offset{Dim::Offset, {}};
@@ -321,7 +345,8 @@ std::optional<DigitSort> plan_digit_sort(const ir::Op& op) {
   const int warps = 1 << type.layout->in_bits(Dim::Warp);
   if (op.get(ir::attr::merge) || op.result()->type.shape.back() != n || type.num_elements() != n) return std::nullopt;
   if (n < kLeastElements || n < 32 * warps || n > kMostOfThread * 32 * warps || type.bits() < 8) return std::nullopt;
-  if (type.bits() == 32) return std::nullopt;  // as many passes as fp32 takes cost more than comparisons of 32 bits
+  // As many passes as fp32 takes cost more than comparisons of 32 bits.
+  if (type.bits() == 32 && !ends_in_place(op.operand(0), 16)) return std::nullopt;
   DigitSort plan{n, warps, in_order_of_last(*type.layout, n)};
   plan.counters = n * sort_key_bytes(type);
   plan.records = plan.counters + int64_t(warps) * (4 << DigitSort::kDigitBits);
@@ -341,8 +366,11 @@ std::optional<BucketSort> plan_bucket_sort(const ir::Op& op) {
   const int bits = layout.in_bits(Dim::Register) + layout.in_bits(Dim::Lane) + layout.in_bits(Dim::Warp);
   const int64_t threads = int64_t(32) << layout.in_bits(Dim::Warp), each = n / threads;
   if (int64_t(1) << bits != n || layout.in_bits(Dim::Block) != 0 || each < 4 || each > 32) return std::nullopt;
+  const bool ends_so = ends_in_place(op.operand(0), type.bits() / 2);
+  if (type.bits() == 32 && ends_so) return std::nullopt;
   BucketSort plan;
   plan.elements = n;
+  plan.distinct = ends_so;
   plan.warps = int(threads / 32);
   plan.in_order = in_order_of_last(layout, n);
   plan.num_buckets = n <= 4096 ? 2 * n : n;

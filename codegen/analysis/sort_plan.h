@@ -88,13 +88,15 @@ struct BucketSort {
   static constexpr int kMostOfBucket = 32;  ///< keys, a power of two
   int64_t elements = 0;
   int warps = 0;
+  bool distinct = false;                   ///< no two keys are equal
   LinearLayout in_order;                   ///< of the keys in shared memory, from the beginning of the op's scratch
   int64_t num_buckets = 0, num_cells = 0;  ///< words of shared memory: counters of keys
   int padded = 0;                          ///< behind so many buckets, a thread's, four words stay free; 0: nowhere
   int64_t buckets = 0, cells = 0, records = 0;  ///< where they begin in the op's scratch, then words a warp and one
   int64_t bytes = 0;                            ///< of scratch
 };
-/// nullopt: such a sort does not pay, or the row is not one that each thread holds a part of.
+/// nullopt: such a sort does not pay, or the row is not one that each thread holds a part of. Keys of 32 bits that end
+/// in their place are sorted by digits: half of their bits, which are in order but for equal ones in the other half.
 std::optional<BucketSort> plan_bucket_sort(const ir::Op& op);
 
 /// Shared memory that a sort takes, in bytes.

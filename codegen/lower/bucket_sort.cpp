@@ -30,10 +30,15 @@ class BucketSorter {
         lane_(l.b.CreateAnd(l.thread(), l.i32(31))),
         warp_(l.b.CreateLShr(l.thread(), l.i32(5))) {}
 
-  /// Puts the keys into shared memory in order. False, with nothing done, where a bucket holds too many.
+  /// Puts the keys into buckets. False, with nothing done, where a bucket holds too many.
   llvm::Value* count_buckets() {
     clear();
-    find_shift();
+    llvm::Value* few_equal = find_shift();
+    llvm::Function* function = l_.b.GetInsertBlock()->getParent();
+    llvm::BasicBlock *before = l_.b.GetInsertBlock(), *count = llvm::BasicBlock::Create(l_.context, "count", function),
+                     *after = llvm::BasicBlock::Create(l_.context, "counted", function);
+    l_.b.CreateCondBr(few_equal, count, after);
+    l_.b.SetInsertPoint(count);
     count_sample();
     barrier();
     allot_buckets();
@@ -42,7 +47,17 @@ class BucketSorter {
     barrier();
     begin_buckets();
     barrier();
-    return l_.b.CreateICmpEQ(load_word(overflow_), l_.i32(0));
+    llvm::Value* none_is_full = l_.b.CreateICmpEQ(load_word(overflow_), l_.i32(0));
+    llvm::BasicBlock* count_end = l_.b.GetInsertBlock();
+    l_.b.CreateBr(after);
+    l_.b.SetInsertPoint(after);
+    auto merge = [&](llvm::Value* counted, llvm::Value* otherwise) {
+      llvm::PHINode* phi = l_.b.CreatePHI(counted->getType(), 2);
+      phi->addIncoming(counted, count_end), phi->addIncoming(otherwise, before);
+      return phi;
+    };
+    for (llvm::Value*& entry : entries_) entry = merge(entry, llvm::PoisonValue::get(word_));
+    return merge(none_is_full, l_.b.getFalse());
   }
 
   void order() {
@@ -69,9 +84,7 @@ class BucketSorter {
   llvm::Value* word_at(llvm::Value* base, llvm::Value* index) {
     return l_.b.CreateAdd(base, l_.b.CreateShl(index, l_.i32(2)));
   }
-  llvm::Value* key_at(llvm::Value* index) {
-    return l_.b.CreateAdd(place_, l_.b.CreateMul(index, l_.i32(key_bytes_)));
-  }
+  llvm::Value* key_at(llvm::Value* index) { return l_.b.CreateAdd(place_, l_.b.CreateMul(index, l_.i32(key_bytes_))); }
   llvm::Value* bucket_at(llvm::Value* index) {
     llvm::Value* at = word_at(buckets_, index);
     if (!plan_.padded) return at;
@@ -82,7 +95,8 @@ class BucketSorter {
   llvm::Value* upper_half(llvm::Value* word) { return l_.b.CreateLShr(word, l_.i32(16)); }
   /// LLVM would keep the parts of which a word is made up as well.
   llvm::Value* in_one_register(llvm::Value* word) { return l_.hw("opaque_b32", {word}); }
-  // Of keys whose buckets hold few: how many keys the bucket has, which of them this one is, and where the bucket begins.
+  // Of keys whose buckets hold few: how many keys the bucket has, which of them this one is, and where the bucket
+  // begins.
   static constexpr int kRankBit = 8;
   llvm::Value* count_of(llvm::Value* entry) { return l_.b.CreateAnd(entry, l_.i32((1 << kRankBit) - 1)); }
   llvm::Value* rank_of(llvm::Value* entry) {
@@ -114,10 +128,20 @@ class BucketSorter {
     return key_bytes_ == 8 ? l_.b.CreateTrunc(l_.b.CreateLShr(key, uint64_t(32)), word_) : key;
   }
 
-  /// How far keys may be shifted up: by the bits of their upper words that are the same in all.
-  void find_shift() {
+  /// How far keys may be shifted up: by the bits of their upper words that are the same in all. Whether it pays to go
+  /// on: a thread whose first keys are that of its warp's first thread says that very many are equal, which no bucket
+  /// holds, and which would be counted one after the other.
+  llvm::Value* find_shift() {
     llvm::Value *of_warp = l_.shuffle(upper_word(keys_[0]), l_.i32(0), false), *differing = l_.i32(0);
-    for (llvm::Value* key : keys_) differing = l_.b.CreateOr(differing, l_.b.CreateXor(upper_word(key), of_warp));
+    llvm::Value* equal = nullptr;
+    for (size_t i = 0; i < keys_.size(); ++i) {
+      if (i == 4) equal = l_.b.CreateICmpEQ(differing, l_.i32(0));
+      differing = l_.b.CreateOr(differing, l_.b.CreateXor(upper_word(keys_[i]), of_warp));
+    }
+    if (!equal) equal = l_.b.CreateICmpEQ(differing, l_.i32(0));
+    // The lowest bit stands for that: a shift to it would leave no other.
+    const uint32_t others = ~1U;
+    differing = l_.b.CreateOr(l_.b.CreateAnd(differing, l_.i32(others)), l_.b.CreateZExt(equal, word_));
     for (int lane = 16; lane > 0; lane /= 2)
       differing = l_.b.CreateOr(differing, l_.shuffle(differing, l_.i32(lane), true));
     llvm::Value* first = l_.b.CreateICmpEQ(lane_, l_.i32(0));
@@ -128,11 +152,12 @@ class BucketSorter {
     for (int warp = 0; warp < plan_.warps; ++warp) {
       const Regs words = l_.load_shared(l_.b.CreateAdd(records_, l_.i32(8 * warp)), word_, 2, op_.loc);
       if (!start) start = words[1];
-      all = l_.b.CreateOr(l_.b.CreateOr(all, words[0]), l_.b.CreateXor(words[1], start));
+      llvm::Value* apart = l_.b.CreateAnd(l_.b.CreateXor(words[1], start), l_.i32(others));
+      all = l_.b.CreateOr(l_.b.CreateOr(all, words[0]), apart);
     }
-    // Where the upper words are the same, all keys come into one bucket.
-    all = l_.b.CreateOr(all, l_.i32(1));
-    shift_ = l_.b.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, all, l_.b.getTrue());
+    llvm::Value* bits = l_.b.CreateOr(all, l_.i32(1));
+    shift_ = l_.b.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, bits, l_.b.getTrue());
+    return l_.b.CreateICmpEQ(l_.b.CreateAnd(all, l_.i32(1)), l_.i32(0));
   }
 
   /// The upper 32 bits of those in which keys differ.
@@ -149,8 +174,7 @@ class BucketSorter {
   int sample_step() const { return int(std::min<size_t>(4, keys_.size())); }
   void count_sample() {
     for (size_t i = 0; i < keys_.size(); i += size_t(sample_step()))
-      l_.hw("red_shared_add_i32",
-            {cell_at(leading_bits(keys_[i])), l_.i32(1), l_.b.getTrue(), l_.site(op_.loc)});
+      l_.hw("red_shared_add_i32", {cell_at(leading_bits(keys_[i])), l_.i32(1), l_.b.getTrue(), l_.site(op_.loc)});
   }
 
   /// Gives each cell buckets, at least one: the first of them in the upper half of its word, how many in the lower.
@@ -193,7 +217,8 @@ class BucketSorter {
 
   /// Replaces each of a thread's words, which lie `gap` words from the next thread's, by what `made` makes of it, with
   /// the sum of that of all words before in the upper half.
-  void replace_by_sums(llvm::Value* base, int64_t each, int gap, const std::function<llvm::Value*(llvm::Value*)>& made) {
+  void replace_by_sums(llvm::Value* base, int64_t each, int gap,
+                       const std::function<llvm::Value*(llvm::Value*)>& made) {
     const int width = int(std::min<int64_t>(4, each));
     llvm::Value* own = word_at(base, l_.b.CreateMul(l_.thread(), l_.i32(each + gap)));
     auto load = [&](int64_t i) {
@@ -217,8 +242,9 @@ class BucketSorter {
     }
   }
 
-  /// Where keys `first` to `end` go: behind those of their buckets that are smaller, or equal and stand before them. Of what lies
-  /// behind a bucket nothing is smaller, so all of them look at as many places as the largest of their buckets has keys.
+  /// Where keys `first` to `end` go: behind those of their buckets that are smaller, or equal and stand before them. Of
+  /// what lies behind a bucket nothing is smaller, so all of them look at as many places as the largest of their
+  /// buckets has keys.
   void count_smaller(size_t first, size_t end, std::vector<llvm::Value*>& to) {
     llvm::Value* most = count_of(entries_[first]);
     for (size_t i = first + 1; i < end; ++i)
@@ -226,8 +252,7 @@ class BucketSorter {
     std::vector<llvm::Value*> begin;
     for (size_t i = first; i < end; ++i) begin.push_back(upper_half(entries_[i]));
     llvm::Function* function = l_.b.GetInsertBlock()->getParent();
-    llvm::BasicBlock *before = l_.b.GetInsertBlock(),
-                     *loop = llvm::BasicBlock::Create(l_.context, "bucket", function),
+    llvm::BasicBlock *before = l_.b.GetInsertBlock(), *loop = llvm::BasicBlock::Create(l_.context, "bucket", function),
                      *after = llvm::BasicBlock::Create(l_.context, "counted", function);
     std::vector<llvm::Value*> addresses;
     for (llvm::Value* at : begin) addresses.push_back(key_at(at));
@@ -242,8 +267,7 @@ class BucketSorter {
     std::vector<llvm::Value*> found, more;
     for (llvm::Value* at : address) found.push_back(l_.load_shared(at, type_, 1, op_.loc)[0]);
     for (size_t i = first; i < end; ++i)
-      more.push_back(l_.hw(key_bytes_ == 8 ? "count_less_b64" : "count_less_b32",
-                           {place[i - first], found[i - first], keys_[i], number, rank_of(entries_[i])}));
+      more.push_back(count_if_smaller(place[i - first], found[i - first], keys_[i], number, rank_of(entries_[i])));
     llvm::Value* next = l_.b.CreateAdd(number, l_.i32(1));
     number->addIncoming(l_.i32(0), before), number->addIncoming(next, loop);
     for (size_t i = 0; i < place.size(); ++i) {
@@ -259,8 +283,15 @@ class BucketSorter {
     }
   }
 
+  llvm::Value* count_if_smaller(llvm::Value* count, llvm::Value* found, llvm::Value* key, llvm::Value* number,
+                                llvm::Value* rank) {
+    if (plan_.distinct) return l_.hw(key_bytes_ == 8 ? "count_if_less_b64" : "count_if_less_b32", {count, found, key});
+    return l_.hw(key_bytes_ == 8 ? "count_less_b64" : "count_less_b32", {count, found, key, number, rank});
+  }
+
   void mark_not_to_unroll(llvm::BranchInst* back) {
-    llvm::Metadata* disable = llvm::MDNode::get(l_.context, llvm::MDString::get(l_.context, "llvm.loop.unroll.disable"));
+    llvm::Metadata* disable =
+        llvm::MDNode::get(l_.context, llvm::MDString::get(l_.context, "llvm.loop.unroll.disable"));
     llvm::MDNode* loop = llvm::MDNode::getDistinct(l_.context, {nullptr, disable});
     loop->replaceOperandWith(0, loop);
     back->setMetadata(llvm::LLVMContext::MD_loop, loop);

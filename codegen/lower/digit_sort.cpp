@@ -143,15 +143,17 @@ class DigitSorter {
   /// before it there.
   Regs count(const Regs& digits) {
     llvm::Value* below = l_.b.CreateSub(l_.b.CreateShl(l_.i32(1), lane_), l_.i32(1));
+    llvm::Value* upto = l_.b.CreateOr(below, l_.b.CreateShl(l_.i32(1), lane_));
     auto population = [&](llvm::Value* x) { return l_.b.CreateUnaryIntrinsic(llvm::Intrinsic::ctpop, x); };
     Regs counted;
     for (llvm::Value* digit : digits) {
       llvm::Value *same = l_.hw("match_byte", {digit}), *place = word_at(own_counters_, digit);
-      llvm::Value *old = load_word(place), *earlier = l_.b.CreateAnd(same, below);
+      llvm::Value* rank = l_.b.CreateAdd(load_word(place), population(l_.b.CreateAnd(same, below)));
+      // The last of them knows how many there are.
+      llvm::Value* is_last = l_.b.CreateICmpULE(same, upto);
       warp_barrier();
-      l_.store_shared(place, {l_.b.CreateAdd(old, population(same))}, l_.b.CreateICmpEQ(earlier, l_.i32(0)), op_.loc);
+      l_.store_shared(place, {l_.b.CreateAdd(rank, l_.i32(1))}, is_last, op_.loc);
       warp_barrier();
-      llvm::Value* rank = l_.b.CreateAdd(old, population(earlier));
       counted.push_back(l_.b.CreateOr(digit, l_.b.CreateShl(rank, l_.i32(DigitSort::kDigitBits))));
     }
     return counted;
@@ -200,12 +202,13 @@ llvm::Value* sum_of_threads_before(Lowering& l, llvm::Value* own, llvm::Value* r
   }
   l.store_shared(record(warp), {sum}, l.b.CreateICmpEQ(lane, l.i32(31)), loc);
   l.barrier(loc);
-  sum = l.b.CreateSub(sum, own);
-  for (int other = 0; other + 1 < warps; ++other) {
-    llvm::Value* of_warp = l.load_shared(record(l.i32(other)), l.b.getInt32Ty(), 1, loc)[0];
-    sum = l.b.CreateAdd(sum, l.b.CreateSelect(l.b.CreateICmpUGT(warp, l.i32(other)), of_warp, l.i32(0)));
-  }
-  return sum;
+  // Each group of so many lanes adds up what the warps before this one have.
+  llvm::Value* number = l.b.CreateAnd(lane, l.i32(warps - 1));
+  llvm::Value* before = l.load_shared(record(number), l.b.getInt32Ty(), 1, loc)[0];
+  before = l.b.CreateSelect(l.b.CreateICmpULT(number, warp), before, l.i32(0));
+  for (int distance = 1; distance < warps; distance *= 2)
+    before = l.b.CreateAdd(before, l.shuffle(before, l.i32(distance), true));
+  return l.b.CreateAdd(l.b.CreateSub(sum, own), before);
 }
 
 Regs sort_by_digits(Lowering& l, const ir::Op& op, const DigitSort& plan, const Regs& keys, const ir::Type& key,

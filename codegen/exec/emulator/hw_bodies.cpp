@@ -246,6 +246,12 @@ template <class T>
 uint32_t count_less(uint32_t count, T x, T y, uint32_t i, uint32_t k) {
   return count + (x < y || (x == y && i < k));
 }
+template <class T>
+uint32_t count_if_less(uint32_t count, T x, T y) {
+  return count + (x < y);
+}
+constexpr auto emu_count_if_less_b32 = count_if_less<uint32_t>;
+constexpr auto emu_count_if_less_b64 = count_if_less<uint64_t>;
 constexpr auto emu_count_less_b32 = count_less<uint32_t>;
 constexpr auto emu_count_less_b64 = count_less<uint64_t>;
 uint32_t emu_shfl_bfly_b32(uint32_t value, uint32_t mask, uint32_t place) {

@@ -6,7 +6,8 @@
 namespace tegula::ops {
 namespace {
 
-// The distance of rows is extended ahead of the loop, where instructions for the product with a row's number cannot see it.
+// The distance of rows is extended ahead of the loop, where instructions for the product with a row's number cannot see
+// it.
 TEST(SinkIndices, RowsOfALoopTakeOneProductEach) {
   const char* text = R"(
 import triton
@@ -21,10 +22,8 @@ def kernel(out_ptr, x_ptr, out_stride, x_stride, rows):
 )";
   const ArgType pointer{.elem = Elem::F32, .pointer = true, .divisible_by = 16}, number{.elem = Elem::I32};
   const std::vector<ArgType> types{pointer, pointer, number, number, number};
-  const std::string ptx = Program::parse(text, "kernel.py")
-                              .kernel("kernel")
-                              .compile(types, {.dependent_launch = false}, "sm_90a")
-                              .ptx;
+  const std::string ptx =
+      Program::parse(text, "kernel.py").kernel("kernel").compile(types, {.dependent_launch = false}, "sm_90a").ptx;
   EXPECT_EQ(ptx.find("mul.lo.s64"), std::string::npos) << ptx;
   EXPECT_NE(ptx.find("mul.wide.s32"), std::string::npos) << ptx;
 }
