@@ -1,30 +1,36 @@
 #include "codegen/exec/whole_words.h"
 
 #include <llvm/ADT/DenseMap.h>
+#include <llvm/ADT/MapVector.h>
+#include <llvm/ADT/SmallVector.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
 #include <llvm/Transforms/Utils/Local.h>
-
-#include <array>
 
 namespace tegula {
 
 namespace {
 
-bool is_half_word(const llvm::Type* type) { return type->isHalfTy() || type->isBFloatTy() || type->isIntegerTy(16); }
+constexpr unsigned kMostParts = 4;
 
-// Which half of which word, a vector of two elements, a value is.
-struct Half {
+// How many elements of a type make a word; 0: these stay as they are.
+unsigned parts_of_word(const llvm::Type* type) {
+  if (type->isHalfTy() || type->isBFloatTy() || type->isIntegerTy(16)) return 2;
+  return type->isIntegerTy(8) ? 4 : 0;
+}
+
+// Which part of which word, a vector of two elements of 16 bits or four of 8, a value is.
+struct Part {
   llvm::Value* word = nullptr;
   unsigned index = 0;
 };
 
-Half half_of(llvm::Value* x) {
+Part part_of(llvm::Value* x) {
   auto* extract = llvm::dyn_cast<llvm::ExtractElementInst>(x);
   if (!extract) return {};
   auto* type = llvm::dyn_cast<llvm::FixedVectorType>(extract->getVectorOperandType());
   auto* index = llvm::dyn_cast<llvm::ConstantInt>(extract->getIndexOperand());
-  if (!type || type->getNumElements() != 2 || !is_half_word(type->getElementType()) || !index) return {};
+  if (!type || type->getNumElements() != parts_of_word(type->getElementType()) || !index) return {};
   return {extract->getVectorOperand(), unsigned(index->getZExtValue())};
 }
 
@@ -34,7 +40,7 @@ class WordPhis {
   explicit WordPhis(llvm::Function& function) {
     for (llvm::BasicBlock& block : function)
       for (llvm::PHINode& phi : block.phis())
-        if (is_half_word(phi.getType())) single_.push_back(&phi);
+        if (parts_of_word(phi.getType())) single_.push_back(&phi);
   }
 
   void join() {
@@ -43,96 +49,106 @@ class WordPhis {
     for (const Joined& j : joined_)
       for (unsigned e = 0; e < j.phis[0]->getNumIncomingValues(); ++e) {
         llvm::BasicBlock* from = j.phis[0]->getIncomingBlock(e);
-        j.word->addIncoming(word_of(j.phis[0]->getIncomingValue(e), j.phis[1]->getIncomingValueForBlock(from), from),
-                            from);
+        j.word->addIncoming(word_of(incoming(j.phis, from), from), from);
       }
     for (const Joined& j : joined_)
-      for (int i = 0; i < 2; ++i) {
-        j.phis[size_t(i)]->replaceAllUsesWith(j.halves[size_t(i)]);
-        j.phis[size_t(i)]->eraseFromParent();
+      for (size_t i = 0; i < j.phis.size(); ++i) {
+        j.phis[i]->replaceAllUsesWith(j.parts[i]);
+        j.phis[i]->eraseFromParent();
       }
   }
 
  private:
+  using Phis = llvm::SmallVector<llvm::PHINode*, kMostParts>;
+  using Values = llvm::SmallVector<llvm::Value*, kMostParts>;
   struct Joined {
-    std::array<llvm::PHINode*, 2> phis;
-    std::array<llvm::Value*, 2> halves;  ///< what takes their places
+    Phis phis;
+    Values parts;  ///< what takes their places
     llvm::PHINode* word;
   };
 
-  Half known_half(llvm::Value* x) const {
-    if (auto* phi = llvm::dyn_cast<llvm::PHINode>(x)) return halves_.lookup(phi);
-    return half_of(x);
+  Part known_part(llvm::Value* x) const {
+    if (auto* phi = llvm::dyn_cast<llvm::PHINode>(x)) return parts_.lookup(phi);
+    return part_of(x);
   }
 
-  // Whether it costs nothing to have the two as a word, as far as one can tell.
-  bool arrive_together(llvm::Value* low, llvm::Value* high) const {
-    const Half l = known_half(low), h = known_half(high);
-    if (l.word || h.word) return l.word == h.word && l.index == 0 && h.index == 1;
-    auto comes_alone = [](llvm::Value* x) { return !llvm::isa<llvm::Constant>(x) && !llvm::isa<llvm::PHINode>(x); };
-    return !comes_alone(low) && !comes_alone(high);
+  static Values incoming(const Phis& phis, llvm::BasicBlock* from) {
+    Values values;
+    for (llvm::PHINode* phi : phis) values.push_back(phi->getIncomingValueForBlock(from));
+    return values;
+  }
+
+  // The word that the values are the parts of, in order; null: none.
+  llvm::Value* common_word(const Values& values) const {
+    llvm::Value* word = known_part(values[0]).word;
+    for (unsigned i = 0; i < values.size(); ++i)
+      if (const Part part = known_part(values[i]); part.word != word || part.index != i) return nullptr;
+    return word;
+  }
+
+  // Whether it costs nothing to have them as a word, as far as one can tell.
+  bool arrive_together(const Values& values) const {
+    if (common_word(values)) return true;
+    return llvm::none_of(values, [&](llvm::Value* x) {
+      return known_part(x).word || (!llvm::isa<llvm::Constant>(x) && !llvm::isa<llvm::PHINode>(x));
+    });
   }
 
   bool join_some() {
-    // By block, number of the edge and word: the phi that takes the lower half.
-    llvm::DenseMap<std::pair<std::pair<llvm::BasicBlock*, llvm::BasicBlock*>, llvm::Value*>, llvm::PHINode*> lower;
-    auto each_half = [&](unsigned index, auto visit) {
-      for (llvm::PHINode* phi : single_)
-        for (unsigned e = 0; e < phi->getNumIncomingValues(); ++e)
-          if (const Half half = known_half(phi->getIncomingValue(e)); half.word && half.index == index)
-            if (visit(phi, {{phi->getParent(), phi->getIncomingBlock(e)}, half.word})) break;
-    };
-    using Key = decltype(lower)::key_type;
-    each_half(0, [&](llvm::PHINode* phi, const Key& key) {
-      lower[key] = phi;
-      return false;
-    });
+    // By block, edge and word: the phis that take its parts.
+    using Key = std::pair<std::pair<llvm::BasicBlock*, llvm::BasicBlock*>, llvm::Value*>;
+    llvm::MapVector<Key, Phis> takers;
+    for (llvm::PHINode* phi : single_)
+      for (unsigned e = 0; e < phi->getNumIncomingValues(); ++e)
+        if (const Part part = known_part(phi->getIncomingValue(e)); part.word) {
+          Phis& phis = takers[{{phi->getParent(), phi->getIncomingBlock(e)}, part.word}];
+          phis.resize(parts_of_word(phi->getType()));
+          phis[part.index] = phi;
+        }
     const size_t before = joined_.size();
-    each_half(1, [&](llvm::PHINode* phi, const Key& key) {
-      llvm::PHINode* low = lower.lookup(key);
-      if (!low || halves_.count(low) || low->getType() != phi->getType() || !may_join(*low, *phi)) return false;
-      join(low, phi);
-      return true;
-    });
-    llvm::erase_if(single_, [&](llvm::PHINode* phi) { return halves_.count(phi) > 0; });
+    for (auto& [key, phis] : takers)
+      if (may_join(phis)) join(phis);
+    llvm::erase_if(single_, [&](llvm::PHINode* phi) { return parts_.count(phi) > 0; });
     return joined_.size() > before;
   }
 
-  bool may_join(const llvm::PHINode& low, const llvm::PHINode& high) const {
-    for (unsigned e = 0; e < low.getNumIncomingValues(); ++e)
-      if (!arrive_together(low.getIncomingValue(e), high.getIncomingValueForBlock(low.getIncomingBlock(e))))
-        return false;
-    return true;
+  bool may_join(const Phis& phis) const {
+    for (llvm::PHINode* phi : phis)
+      if (!phi || parts_.count(phi) || phi->getType() != phis[0]->getType()) return false;
+    return llvm::all_of(phis[0]->blocks(),
+                        [&](llvm::BasicBlock* from) { return arrive_together(incoming(phis, from)); });
   }
 
-  void join(llvm::PHINode* low, llvm::PHINode* high) {
-    llvm::IRBuilder<> b(low);
-    Joined j{.phis = {low, high}, .halves = {}, .word = nullptr};
-    j.word = b.CreatePHI(llvm::FixedVectorType::get(low->getType(), 2), low->getNumIncomingValues());
-    b.SetInsertPoint(low->getParent(), low->getParent()->getFirstInsertionPt());
-    for (unsigned i = 0; i < 2; ++i) {
-      j.halves[i] = b.CreateExtractElement(j.word, i);
-      halves_[j.phis[i]] = {j.word, i};
+  void join(const Phis& phis) {
+    llvm::IRBuilder<> b(phis[0]);
+    const auto count = unsigned(phis.size());
+    Joined j{.phis = phis, .parts = {}, .word = nullptr};
+    j.word = b.CreatePHI(llvm::FixedVectorType::get(phis[0]->getType(), count), phis[0]->getNumIncomingValues());
+    b.SetInsertPoint(phis[0]->getParent(), phis[0]->getParent()->getFirstInsertionPt());
+    for (unsigned i = 0; i < count; ++i) {
+      j.parts.push_back(b.CreateExtractElement(j.word, i));
+      parts_[phis[i]] = {j.word, i};
     }
-    joined_.push_back(j);
+    joined_.push_back(std::move(j));
   }
 
-  llvm::Value* word_of(llvm::Value* low, llvm::Value* high, llvm::BasicBlock* at_end_of) const {
-    const Half l = known_half(low), h = known_half(high);
-    if (l.word && l.word == h.word && l.index == 0 && h.index == 1) return l.word;
+  llvm::Value* word_of(const Values& values, llvm::BasicBlock* at_end_of) const {
+    if (llvm::Value* word = common_word(values)) return word;
     llvm::IRBuilder<> b(at_end_of->getTerminator());
-    llvm::Value* word = llvm::PoisonValue::get(llvm::FixedVectorType::get(low->getType(), 2));
-    return b.CreateInsertElement(b.CreateInsertElement(word, low, uint64_t(0)), high, uint64_t(1));
+    llvm::Value* word =
+        llvm::PoisonValue::get(llvm::FixedVectorType::get(values[0]->getType(), unsigned(values.size())));
+    for (unsigned i = 0; i < values.size(); ++i) word = b.CreateInsertElement(word, values[i], uint64_t(i));
+    return word;
   }
 
   std::vector<llvm::PHINode*> single_;
   std::vector<Joined> joined_;
-  llvm::DenseMap<llvm::PHINode*, Half> halves_;
+  llvm::DenseMap<llvm::PHINode*, Part> parts_;
 };
 
 // A bfloat16 is the upper half of a float.
 void widen(llvm::FPExtInst& extension) {
-  const Half half = half_of(extension.getOperand(0));
+  const Part half = part_of(extension.getOperand(0));
   if (!half.word || !extension.getType()->isFloatTy() || !extension.getOperand(0)->getType()->isBFloatTy()) return;
   llvm::IRBuilder<> b(&extension);
   llvm::Value* word = b.CreateBitCast(half.word, b.getInt32Ty());

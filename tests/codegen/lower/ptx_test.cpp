@@ -549,5 +549,31 @@ def gradient(x_ptr, label_ptr, n, BLOCK: tl.constexpr):
   EXPECT_GE(std::distance(std::sregex_iterator(last_exp, ptx.end(), number), std::sregex_iterator()), 12) << ptx;
 }
 
+// Four bytes come in a word, are carried as one by the loop that loads them ahead, and go into the assembly as one.
+TEST(Ptx, BytesThatALoopCarriesStayInTheirWords) {
+  const Kernel kernel = Program::parse(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def sums(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    acc = tl.zeros([BLOCK], dtype=tl.float32)
+    for first in tl.range(0, n, BLOCK, num_stages=3):
+        x = tl.load(x_ptr + first + at)
+        acc += tl.inline_asm_elementwise("xor.b32 $0, $2, 1; not.b32 $1, $2;", "=&r,=r,r", [x], tl.float16, True, 4)
+    tl.store(out_ptr + at, acc)
+)",
+                                       "sums.py")
+                            .kernel("sums");
+  const ArgType x{.elem = Elem::I8, .pointer = true, .divisible_by = 16};
+  const ArgType out{.elem = Elem::F32, .pointer = true, .divisible_by = 16};
+  const std::vector<ArgType> types{x, out, {.elem = Elem::I32}};
+  const std::string ptx = kernel.compile(types, {.constexprs = {{"BLOCK", 2048}}, .num_warps = 4}, "sm_90a").ptx;
+  EXPECT_NE(ptx.find("ld.global.b32"), std::string::npos) << ptx;
+  for (const char* apart : {"prmt", "bfe", "bfi"}) EXPECT_EQ(ptx.find(apart), std::string::npos) << ptx;
+}
+
 }  // namespace
 }  // namespace tegula
