@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `tegula explain` says of the kernel library beside what Nsight Compute counts: bytes, time, occupancy, registers.
 
-    bench/explain.py [--only TEXT...] [--sizes 0 1 2] [--jobs 5] [--out FOLDER] [--explained FILE | --counted FILE...]
+    bench/explain.py [--only TEXT...] [--sizes 0 1 2] [--jobs 5] [--budget SECONDS] [--out FOLDER] [--explained FILE | --counted FILE...]
 
 Each entry is called at three sizes that no configuration was chosen for, with the configuration that the cost model ranks first
 (TEGULA_TUNING=pinned). Several processes explain the launches (TEGULA_EXPLAIN), then one at a time runs them under ncu, with cold
@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 MARKER = "spin_kernel"  # between two cases, of torch.cuda._sleep
@@ -295,7 +296,10 @@ def explain(options, share):
 def run_profiled(options):
     """Calls each case once to make it ready, then between markers."""
     import torch
+    until = time.perf_counter() + options.budget
     for label, make in chosen(options):
+        if time.perf_counter() > until:
+            break
         try:
             call = make()
             call()
@@ -315,7 +319,8 @@ def run_profiled(options):
 
 def own_command(options, role):
     only = ["--only", *options.only] if options.only else []
-    return [sys.executable, __file__, "--role", role, "--sizes", *map(str, options.sizes), *only]
+    return [sys.executable, __file__, "--role", role, "--sizes", *map(str, options.sizes), "--budget",
+            str(options.budget), *only]
 
 
 def environment(**more):
@@ -419,6 +424,7 @@ def main():
     parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--sizes", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--jobs", type=int, default=5)
+    parser.add_argument("--budget", type=float, default=1000, help="seconds after which no further case is counted")
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--explained", type=pathlib.Path)
     parser.add_argument("--counted", type=pathlib.Path, nargs="+")

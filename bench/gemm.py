@@ -99,12 +99,16 @@ class Gemm(side_by_side.Case):
         moved = 2 * (m * k + k * n + m * n)
         self.prepare(moved, max(moved / 4.2e6, self.flops / 650e6), make_set)
         self.bias = torch.zeros(n, device="cuda", dtype=self.dtype)
-        # As kernels/gemm.cpp has it.
+        self.make_partials()
+        self.known = {}
+        return self
+
+    def make_partials(self):
+        """As kernels/gemm.cpp has it."""
+        m, n, k = self.m, self.n, self.k
         divisible = k >= 128 if m * n <= 66 * 128 * 256 else m * n <= 16 * 132 * 128 * 256 and k >= 2048
         self.partials = torch.empty(max(self.sms, 132) * 128 * 256, device="cuda", dtype=torch.float32) if divisible else None
         self.counters = torch.zeros(1 << 14, device="cuda", dtype=torch.int32) if divisible else None
-        self.known = {}
-        return self
 
     def has_descriptors(self):
         return self.m > 64 and not self.gap and self.n % 8 == 0 and self.k % 8 == 0
@@ -120,7 +124,7 @@ class Gemm(side_by_side.Case):
 
     def arguments(self, i):
         (a, b, _), c = self.sets[i]
-        return (c, a, b, None, self.m, self.n, self.k, a.stride(0), 1, b.stride(0), 1, c.stride(0), 1,
+        return (c, a, b, None, self.m, self.n, self.k, a.stride(0), 1, b.stride(0), b.stride(1), c.stride(0), 1,
                 load_module("gemm_tiles").row_class(self.m), self.partials, self.counters)
 
     def tegula(self, failures):
@@ -145,7 +149,8 @@ class Gemm(side_by_side.Case):
         tiles = triton.cdiv(self.m, how["BLOCK_M"]) * triton.cdiv(self.n, how["BLOCK_N"])
         if not programs or not how.get("PROGRAMS"):
             return tiles
-        at_once = how["PROGRAMS"] * self.sms // how.get("num_ctas", 1)
+        blocks = how.get("num_ctas", 1)
+        at_once = how["PROGRAMS"] * (self.sms // blocks if blocks < 4 else self.sms // blocks * 15 // 16)  # as runtime/device.h has it
         if how["PARTS"]:
             return tiles * max(1, min(at_once // tiles, triton.cdiv(self.k, how["BLOCK_K"]) // 2))
         return min(tiles, at_once)

@@ -1,18 +1,23 @@
 #!/usr/bin/env python3
-"""Does the cost model rank, how long does tuning take, and what does it lose? The irregular products of gemm.py.
+"""Does the cost model rank, how long does tuning take, and what does it lose? Products and row kernels of the library.
 
-    bench/tuning.py [--only TEXT...] [--tegula build/release/tegula] [--budget SECONDS] [--out FOLDER]
+    bench/tuning.py [products rows] [--random 8] [--seed 5] [--sizes 0 1 2] [--only TEXT...] [--most N] [--budget SECONDS]
+                    [--tegula build/release/tegula] [--caches FOLDER] [--out FOLDER]
 
-Each product is tuned twice, in processes of their own with an empty cache: as kernels/gemm.py says, where the model leaves the
-best few to be timed, and with all configurations timed. From the second run come Spearman's rank correlation of predicted and
-measured times, the place at which the model has the first configuration that is within 1 % of the best one, and what the first
-run's choice loses against the best one. Seconds are those of the first launch, compilation included."""
+Products are the irregular ones of gemm.py and as many random ones of products.py; rows are the calls of explain.py whose kernels
+have several configurations and no product. Of each all configurations are timed, by the tuner, in one process with an empty cache;
+of products at most --most, the model's first ones among them as well as others. A line says of each: Spearman's rank correlation of
+predicted and measured times, the place at which the model has the first configuration that is within 1 % of the best one, and what
+is lost where the first six are timed alone. Then the products are tuned as the library does it, in a process with an empty cache of
+its own: seconds of each first call, compilation included, and what the choice loses against the best of all.
+"""
 
 import argparse
 import json
 import multiprocessing
 import os
 import pathlib
+import random
 import re
 import statistics
 import subprocess
@@ -20,98 +25,263 @@ import sys
 import tempfile
 import time
 
-import torch
-
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "bindings" / "python")]
-import gemm
-from side_by_side import ROOT, load_module, tegula, wanted
+ROOT = HERE.parent
+sys.path[:0] = [str(HERE), str(ROOT / "bindings" / "python")]
+FEW = 6  # configurations that tuning a product times
+PRODUCTS = ("gemm", "conv2d", "linear_cross_entropy", "linear_dropout", "linear_rms_norm")  # entries with products: parts of names
 
 
 def ranks(values):
+    """Equal values have the mean of their places."""
     order = sorted(range(len(values)), key=values.__getitem__)
-    found = [0.0] * len(values)
-    for place, i in enumerate(order):
-        found[i] = place
+    found, i = [0.0] * len(values), 0
+    while i < len(order):
+        end = i
+        while end < len(order) and values[order[end]] == values[order[i]]:
+            end += 1
+        for k in order[i:end]:
+            found[k] = (i + end - 1) / 2
+        i = end
     return found
 
 
 def spearman(a, b):
-    return statistics.correlation(ranks(a), ranks(b)) if len(a) > 2 else float("nan")
+    if len(set(a)) < 2 or len(set(b)) < 2:
+        return float("nan")
+    return statistics.correlation(ranks(a), ranks(b))
 
 
-def first_launch(text, shape, cache, answer):
-    """In a process of its own: how long the first launch takes, seconds."""
-    os.environ["TEGULA_CACHE_DIR"] = cache
-    case = gemm.Gemm("tuning", "f16", *shape).make()
-    kernel = tegula.load(text).gemm
+# ---- Processes that tune, each with a cache of its own.
+
+
+def product_shapes(options):
+    import gemm
+    import products
+    shapes = gemm.IRREGULAR + products.random_shapes(options.random, options.seed)
+    return [s for s in dict.fromkeys(shapes) if wanted("x".join(map(str, s)), options)]
+
+
+def wanted(name, options):
+    return not options.only or any(text in name for text in options.only)
+
+
+def matrices(m, n, k):
+    """Operands and room for the result; B of the random ones is transposed, as products.py has it."""
+    import torch
+
+    import gemm
+    normal = lambda *shape: torch.randn(*shape, device="cuda").to(torch.float16)
+    b = normal(k, n) if (m, n, k) in gemm.IRREGULAR else normal(n, k).T
+    return torch.empty(m, n, device="cuda", dtype=torch.float16), normal(m, k), b / k**0.5
+
+
+def check(c, a, b):
+    import harness
+    error = harness.relative_error(c, a.float() @ b.float())
+    if not error < 5e-3:
+        raise RuntimeError(f"WRONG RESULT: {error}")
+
+
+def timed_call(call):
+    import torch
     torch.cuda.synchronize()
     start = time.perf_counter()
-    kernel[lambda how: (case.tiles(how),)](*case.arguments(0), EPILOGUE="none", ATOMIC=False)
+    call()
     torch.cuda.synchronize()
-    seconds = time.perf_counter() - start
-    case.check(lambda: kernel[lambda how: (case.tiles(how),)](*case.arguments(0), EPILOGUE="none", ATOMIC=False))
-    answer.send(seconds)
+    return time.perf_counter() - start
 
 
-def tune(text, shape, options):
-    """Seconds, and the rows that tuning has stored."""
-    with tempfile.TemporaryDirectory() as cache:
-        answer, there = multiprocessing.Pipe(False)
-        process = multiprocessing.Process(target=first_launch, args=(text, shape, cache, there))
-        process.start()
-        there.close()
-        seconds = answer.recv()
-        process.join()
-        rows = pathlib.Path(cache, "rows.jsonl")
-        subprocess.run([options.tegula, "cache", "--export", str(rows)], check=True, stdout=subprocess.DEVNULL,
-                       env=os.environ | {"TEGULA_CACHE_DIR": cache})
-        return seconds, [json.loads(line) for line in rows.read_text().splitlines()]
+def tune_products(options, answer):
+    """As the library does."""
+    import tegula
+    for shape in product_shapes(options):
+        c, a, b = matrices(*shape)
+        seconds = timed_call(lambda: tegula.kernels.gemm(c, a, b))
+        check(c, a, b)
+        answer.send((shape, seconds))
 
 
-def compare(shape, all_timed, options):
-    seconds, few = tune(str(ROOT / "kernels" / "gemm.py"), shape, options)
-    seconds_of_all, rows = tune(all_timed, shape, options)
-    chosen = next(r["config"] for r in few if r.get("winner"))
+def tune_all_tiles(options, answer, text):
+    """With the arguments that kernels/gemm.cpp gives."""
+    import torch
+
+    import gemm
+    import tegula
+    kernel = tegula.load(text).gemm
+    for m, n, k in product_shapes(options):
+        case = gemm.Gemm("tuning", "f16", m, n, k)
+        c, a, b = matrices(m, n, k)
+        case.sms, case.sets = torch.cuda.get_device_properties(0).multi_processor_count, [((a, b, None), c)]
+        case.make_partials()
+        launch = lambda: kernel[lambda how: (case.tiles(how), )](*case.arguments(0), EPILOGUE="none", ATOMIC=False)
+        seconds = timed_call(launch)
+        check(c, a, b)
+        answer.send(((m, n, k), seconds))
+
+
+def tune_rows(options, answer):
+    import torch
+
+    import explain
+    for name, size, make in explain.cases():
+        if size not in options.sizes or any(p in name for p in PRODUCTS) or not wanted(f"{name}/{size}", options):
+            continue
+        torch.manual_seed(0)
+        try:
+            answer.send((f"{name}/{size}", timed_call(make())))
+        except Exception as error:
+            print(f"{name}/{size}: {error}", flush=True)
+        torch.cuda.empty_cache()
+
+
+def in_process(work, options, *more):
+    """What the process sends, and the rows that tuning has stored there."""
+    if options.caches:
+        folder = pathlib.Path(options.caches, work.__name__)
+        folder.mkdir(parents=True, exist_ok=True)
+        return in_process_with(str(folder), work, options, *more)
+    with tempfile.TemporaryDirectory() as folder:
+        return in_process_with(folder, work, options, *more)
+
+
+def in_process_with(cache, work, options, *more):
+
+    def run(answer):
+        os.environ["TEGULA_CACHE_DIR"] = cache
+        work(options, answer, *more)
+
+    there, here = multiprocessing.Pipe(False)
+    process = multiprocessing.Process(target=run, args=(here, ))
+    process.start()
+    here.close()
+    sent, until = [], time.perf_counter() + options.budget
+    try:
+        while there.poll(max(0.1, until - time.perf_counter())):
+            sent.append(there.recv())
+            if time.perf_counter() > until:
+                break
+    except EOFError:
+        pass
+    process.terminate()
+    process.join()
+    rows = pathlib.Path(cache, "rows.jsonl")
+    subprocess.run([options.tegula, "cache", "--export", str(rows)], check=True, stdout=subprocess.DEVNULL,
+                   env=os.environ | {"TEGULA_CACHE_DIR": cache})
+    return sent, [json.loads(line) for line in rows.read_text().splitlines()]
+
+
+# ---- What follows from the rows.
+
+
+def problems(rows):
+    """{kernel and key: rows}, of those with several configurations."""
+    found = {}
+    for row in rows:
+        found.setdefault((row["kernel"].split()[0], row["key"]), []).append(row)
+    return {key: some for key, some in found.items() if sum(bool(r["times_us"]) for r in some) > 2}
+
+
+def judge(rows):
+    """Spearman's correlation, the place, and what is lost by timing the first few."""
     timed = [r for r in rows if r["times_us"] and r["predicted_us"] > 0]
     measured = {r["config"]: statistics.median(r["times_us"]) for r in timed}
     order = sorted(timed, key=lambda r: r["predicted_us"])
     best = min(measured.values())
-    return {"shape": shape, "seconds": seconds, "timed": sum(bool(r["times_us"]) for r in few), "seconds of all": seconds_of_all,
-            "configurations": len(timed), "spearman": spearman([r["predicted_us"] for r in timed], [measured[r["config"]] for r in timed]),
-            "place": 1 + next(i for i, r in enumerate(order) if measured[r["config"]] <= 1.01 * best),
-            "lost": measured.get(chosen, float("nan")) / best - 1, "chosen": chosen,
-            "rows": [(r["config"], r["predicted_us"], measured[r["config"]]) for r in order]}
+    return {
+        "configurations": len(timed), "best_us": best, "measured": measured,
+        "spearman": spearman([r["predicted_us"] for r in timed], [measured[r["config"]] for r in timed]),
+        "place": 1 + next(i for i, r in enumerate(order) if measured[r["config"]] <= 1.01 * best),
+        "lost": min(measured[r["config"]] for r in order[:FEW]) / best - 1,
+        "time": statistics.median(r["predicted_us"] / measured[r["config"]] for r in timed),
+    }
+
+
+def print_judged(name, found):
+    print(f"{name[:70]:70} {found['configurations']:3} configurations, best {found['best_us']:8.2f} us; Spearman {found['spearman']:5.2f}; "
+          f"within 1 % at place {found['place']:2}; the first {FEW} lose {100 * found['lost']:5.2f} %; predicted / measured "
+          f"{found['time']:.2f}", flush=True)
+
+
+def summary(what, all_found):
+    known = [f["spearman"] for f in all_found if f["spearman"] == f["spearman"]]
+    if known:
+        lost = [f["lost"] for f in all_found]
+        print(f"{what}: {len(all_found)} sets, Spearman {statistics.median(known):.2f} at the median, {min(known):.2f} the least, "
+              f"{sum(s >= 0.8 for s in known)} at least 0.8; the first {FEW} lose {100 * statistics.mean(lost):.2f} % on average, "
+              f"{100 * max(lost):.2f} % at most, more than 1 % in {sum(l > 0.01 for l in lost)}", flush=True)
+
+
+def of_shape(key):
+    values = dict(re.findall(r"(m_class|N|K)=(\d+)", key))
+    rows = "1" if key.split()[4].endswith("=1") else values.get("m_class", "?")
+    return "x".join([rows, values.get("N", "?"), values.get("K", "?")])
+
+
+def without_top_k(folder, most):
+    """gemm.py and what it imports, with all of its configurations; of more than `most` some that chance picks."""
+    for text in (ROOT / "kernels").glob("*.py"):
+        pathlib.Path(folder, text.name).write_text(re.sub(r', "top_k": \d+', f', "top_k": {most}' if most else "", text.read_text()))
+    return str(pathlib.Path(folder, "gemm.py"))
+
+
+def compare_products(options, kept):
+    with tempfile.TemporaryDirectory() as folder:
+        sent, rows = in_process(tune_all_tiles, options, without_top_k(folder, options.most))
+    kept("products", {"sent": sent, "rows": rows})
+    judged = {key: judge(some) for (_, key), some in problems(rows).items()}
+    for key, found in judged.items():
+        print_judged(of_shape(key), found)
+    summary("products", judged.values())
+    sent, rows = in_process(tune_products, options)
+    kept("tuned_products", {"sent": sent, "rows": rows})
+    losses = []
+    for (_, key), some in problems(rows).items():
+        all_of_it = judged.get(key, {"measured": {}, "best_us": 1})
+        winner = next((r["config"] for r in some if r.get("winner")), None)
+        if winner in all_of_it["measured"]:
+            losses.append(all_of_it["measured"][winner] / all_of_it["best_us"] - 1)
+    seconds = [s for _, s in sent]
+    if seconds:
+        print(f"tuned as the library does: {len(seconds)} products in {sum(seconds):.2f} s, {statistics.median(seconds):.2f} s at the median, "
+              f"{max(seconds):.2f} s at most" + (f"; lost {100 * statistics.mean(losses):.2f} % on average, {100 * max(losses):.2f} % at most"
+                                                if losses else ""), flush=True)
+
+
+def compare_rows(options, kept):
+    sent, rows = in_process(tune_rows, options)
+    kept("rows", {"sent": sent, "rows": rows})
+    judged = {key: judge(some) for key, some in problems(rows).items()}
+    for (kernel, key), found in judged.items():
+        print_judged(f"{kernel} {key}", found)
+    summary("rows", judged.values())
+    seconds = [s for _, s in sent]
+    if seconds:
+        print(f"{len(seconds)} calls tuned in {sum(seconds):.1f} s, {statistics.median(seconds):.2f} s at the median", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", help="products, as MxNxK, whose names have one of these texts")
+    parser.add_argument("what", nargs="*", default=["products", "rows"], help="products, rows; both by default")
+    parser.add_argument("--random", type=int, default=8, help="random products beside the irregular ones")
+    parser.add_argument("--seed", type=int, default=5)
+    parser.add_argument("--sizes", nargs="+", type=int, default=[0, 1, 2], help="of the calls of explain.py")
+    parser.add_argument("--only", nargs="+", help="products, as MxNxK, or entries whose names have one of these texts")
+    parser.add_argument("--most", type=int, default=0, help="configurations of a product to time at most, in the model's order")
     parser.add_argument("--tegula", default=str(ROOT / "build" / "release" / "tegula"), help="the command")
-    parser.add_argument("--budget", type=float, default=400, help="seconds after which no further product is begun")
+    parser.add_argument("--budget", type=float, default=200, help="seconds after which no further call is waited for, of each process")
+    parser.add_argument("--caches", help="folder for the caches, which are removed otherwise")
     parser.add_argument("--out", default="out", help="folder for the results")
     options = parser.parse_args()
     multiprocessing.set_start_method("fork")
-    load_module("gemm")
-    start, found = time.perf_counter(), []
     folder = pathlib.Path(options.out)
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as other:
-        all_timed = pathlib.Path(other, "gemm.py")
-        for text in (ROOT / "kernels").glob("*.py"):  # what gemm.py imports among them
-            pathlib.Path(other, text.name).write_text(re.sub(r', "top_k": \d+', "", text.read_text()))
-        for shape in gemm.IRREGULAR:
-            name = "x".join(map(str, shape))
-            if not wanted(name, options) or time.perf_counter() - start > options.budget:
-                continue
-            found.append(compare(shape, str(all_timed), options))
-            f = found[-1]
-            print(f"{name:20} {f['seconds']:6.2f} s for {f['timed']:2}, {f['seconds of all']:6.2f} s for {f['configurations']:2}; Spearman "
-                  f"{f['spearman']:5.2f}; within 1 % at place {f['place']:2}; lost {100 * f['lost']:5.2f} %: {f['chosen']}", flush=True)
-            (folder / "tuning.json").write_text(json.dumps(found))
-    print(f"{len(found)} products: Spearman {statistics.median(f['spearman'] for f in found):.2f} at the median, "
-          f"{min(f['spearman'] for f in found):.2f} the least; tuning {statistics.median(f['seconds'] for f in found):.2f} s at the "
-          f"median; lost {100 * max(f['lost'] for f in found):.2f} % at most; {time.perf_counter() - start:.0f} s")
+
+    def kept(name, found):
+        (folder / f"tuning_{name}.json").write_text(json.dumps(found))
+
+    for what in options.what:
+        {"products": compare_products, "rows": compare_rows}[what](options, kept)
 
 
 if __name__ == "__main__":

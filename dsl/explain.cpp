@@ -293,6 +293,7 @@ class Explainer {
   void predict() {
     CostInputs inputs = cost_inputs();
     inputs.programs_per_sm = out_.programs_per_sm;
+    inputs.control = &l_->traffic.control;
     inputs.moved = CostInputs::Moved{double(out_.from_memory + out_.to_memory), double(out_.read + out_.written)};
     cost_ = estimate_cost(*laid_out_, l_->target, inputs);
     const CostEstimate& c = cost_;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "codegen/analysis/axis_info.h"
+#include "codegen/analysis/axis_runs.h"
 #include "codegen/analysis/cluster_blocks.h"
 #include "codegen/analysis/conversion.h"
 #include "codegen/analysis/equal_elements.h"
@@ -175,6 +176,9 @@ class Estimator {
           width =
               std::max(width, std::min<int>(axis_.vector_width(ptr, nullptr, a), type.layout->contiguous_registers(a)));
       }
+      for (int a = 0; a < type.rank(); ++a)  // rows that follow each other in memory
+        if (const AxisInfo::Run rows = longest_run(info, size_t(a), bytes); rows.stride == run * bytes)
+          run *= std::min(rows.length, type.shape[a]);
       if (!repeated && run * bytes < 32) sector_waste = 32.0 / double(run * bytes);
     }
     bool reads = op.opcode != Opcode::Store;
@@ -357,8 +361,10 @@ class Estimator {
       if (op.regions.size() > 1) count(*op.regions[1], times, step);
       return;
     }
-    for (int i = 0; i < int(op.regions.size()); ++i)
-      if (!taken || *taken == i) count(*op.regions[size_t(i)], times, step);
+    for (int i = 0; i < int(op.regions.size()); ++i) {
+      const double share = !taken ? values_.share_taken(op, i) : *taken == i ? 1 : 0;
+      if (share > 0) count(*op.regions[size_t(i)], times * share, step);
+    }
   }
 
   void count_loop(const ir::Op& loop, double times) {

@@ -9,12 +9,34 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "codegen/ir/ir.h"
 #include "codegen/target/target.h"
 #include "runtime/device.h"
 
 namespace tegula {
+
+/// How often loops and branches, by where they stand in the source, were come to, and how many iterations that were, or
+/// how often the first of a branch's regions was taken.
+struct ControlCounts {
+  struct Count {
+    double entered = 0, went = 0;
+  };
+  using Place = std::tuple<const std::string*, int, int>;  ///< file, line, column
+  std::map<Place, Count> at;
+
+  void add(const Loc& loc, double went) {
+    Count& count = at[{loc.file, loc.line, loc.column}];
+    ++count.entered, count.went += went;
+  }
+  /// Iterations, or the share of the times that the branch was taken; nullopt where nothing is known.
+  std::optional<double> average(const Loc& loc) const {
+    const auto found = at.find({loc.file, loc.line, loc.column});
+    if (found == at.end() || found->second.entered == 0) return std::nullopt;
+    return found->second.went / found->second.entered;
+  }
+};
 
 /// What is known of the launch beyond the kernel.
 struct CostInputs {
@@ -34,6 +56,8 @@ struct CostInputs {
   };
   std::optional<Moved> moved = {};
   std::optional<int> programs_per_sm = {};  ///< where the code is known; else by estimated registers
+  /// What loops and branches did, where programs were followed; asked where arguments alone do not tell.
+  const ControlCounts* control = nullptr;
 };
 
 struct CostEstimate {

@@ -83,7 +83,8 @@ double LaunchValues::trips(const ir::Op& loop) const {
       return std::max(0.0, std::ceil((double(*upper) - double(*lower)) / double(*step)));
   }
   if (loop.info().runs_beside()) return 1;
-  return double(inputs_.trips);
+  const auto counted = inputs_.control ? inputs_.control->average(loop.loc) : std::nullopt;
+  return counted.value_or(double(inputs_.trips));
 }
 
 std::vector<int64_t> LaunchValues::deciding_numbers(const ir::Op& loop) {
@@ -121,6 +122,11 @@ std::optional<int> LaunchValues::branch(const ir::Op& op) const {
   if (!decides()) return std::nullopt;
   const auto condition = integer(op.operand(0));
   return condition ? std::optional(*condition ? 0 : 1) : std::nullopt;
+}
+
+double LaunchValues::share_taken(const ir::Op& op, int i) const {
+  const auto first = inputs_.control ? inputs_.control->average(op.loc) : std::nullopt;
+  return !first ? 1 : i == 0 ? *first : 1 - *first;
 }
 
 bool LaunchValues::is_off(const ir::Value* mask) const {

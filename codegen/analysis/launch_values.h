@@ -22,8 +22,8 @@ class LaunchValues {
   void set_program(const std::array<int64_t, 3>& program) { program_ = program; }
   /// And those of this one of the groups of warps that run it; before, of the first one.
   void set_group(int64_t group) { group_ = group; }
-  /// How often the region of a `for`, a `while` or copy_warps runs in the program; inputs.trips where that cannot be
-  /// told.
+  /// How often the region of a `for`, a `while` or copy_warps runs in the program: where that cannot be told, as often
+  /// as programs that were followed ran it, else inputs.trips.
   double trips(const ir::Op& loop) const;
   /// Of a `for` whose number decides how often loops within run, or which branch is taken: its values in the program,
   /// if they are few; else none.
@@ -33,6 +33,9 @@ class LaunchValues {
   /// Which region of an `if` runs as the launch's arguments and the numbers that are set decide; nullopt if they do
   /// not.
   std::optional<int> branch(const ir::Op& op) const;
+  /// How often of all times region `i` of an `if` runs whose branch() is not known, as programs that were followed say;
+  /// 1 where there were none.
+  double share_taken(const ir::Op& op, int i) const;
   /// Whether these make a mask hold nowhere; false for no mask, and if they do not decide it.
   bool is_off(const ir::Value* mask) const;
   /// Whether the value may differ from program to program.

@@ -107,7 +107,10 @@ void AccessTrace::run_op(const ir::Op& op) {
       return run_while(op);
     case Opcode::If: {
       const IndexTile& condition = get(op.operand(0));
-      if (!condition.is_uniform()) assume(op, "a branch that data decides is taken to be taken");
+      if (condition.is_uniform())
+        control_.add(op.loc, condition.base() ? 1 : 0);
+      else
+        assume(op, "a branch that data decides is taken to be taken");
       const ir::Block& taken = *op.regions[condition.is_uniform() && !condition.base() ? 1 : 0];
       run_block(taken);
       const std::vector<IndexTile> results = handed_on(taken, 0, op.results.size());
@@ -175,20 +178,26 @@ void AccessTrace::run_for(const ir::Op& op) {
     run_block(loop.body());
     carried = handed_on(loop.body(), 0, n);
   }
+  if (known) control_.add(op.loc, double(trips));
   for (size_t k = 0; k < n; ++k) values_[loop.result(k)] = std::move(carried[k]);
 }
 
 void AccessTrace::run_while(const ir::Op& op) {
   const ir::WhileLoop loop(op);
   for (size_t i = 0; i < loop.num_tested(); ++i) values_[loop.tested(i)] = get(loop.init(i));
+  bool known = true;
   for (int64_t trips = 0; trips < kMostTrips; ++trips) {
     run_block(loop.test());
     const IndexTile condition = get(loop.condition());
+    known &= condition.is_uniform();
     if (!condition.is_uniform()) assume(op, "a loop that data ends is taken to run 8 times");
     const std::vector<IndexTile> passed = handed_on(loop.test(), 1, loop.num_passed());
     const bool goes_on = condition.is_uniform() ? condition.base() != 0 : trips < kUnknownTrips;
     for (size_t k = 0; k < passed.size(); ++k) values_[goes_on ? loop.taken(k) : loop.result(k)] = passed[k];
-    if (!goes_on) return;
+    if (!goes_on) {
+      if (known) control_.add(op.loc, double(trips));
+      return;
+    }
     run_block(loop.body());
     const std::vector<IndexTile> next = handed_on(loop.body(), 0, loop.num_tested());
     for (size_t i = 0; i < next.size(); ++i) values_[loop.tested(i)] = next[i];

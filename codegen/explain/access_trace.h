@@ -12,6 +12,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "codegen/analysis/cost.h"
 #include "codegen/explain/index_tile.h"
 #include "codegen/ir/ir.h"
 
@@ -45,6 +46,8 @@ class AccessTrace {
 
   /// Elements of loads that were looked at so far, as addresses, masks or control follow from them.
   int64_t elements_read() const { return elements_read_; }
+  /// What loops and branches did whose conditions were known.
+  const ControlCounts& control() const { return control_; }
   /// What could not be told from the arguments, a sentence each: assumptions that counts rest on.
   const std::set<std::string>& assumptions() const { return assumptions_; }
 
@@ -74,6 +77,7 @@ class AccessTrace {
   std::array<int64_t, 3> program_ = {};
   const std::function<void(const Access&)>* visit_ = nullptr;
   std::set<std::string> assumptions_;
+  ControlCounts control_;
   bool loads_needed_ = false;
   int64_t elements_read_ = 0;
 };

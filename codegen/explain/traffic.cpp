@@ -11,17 +11,19 @@ namespace tegula::explaining {
 
 namespace {
 
-constexpr int64_t kMostAccesses = 600'000;  // beyond, some programs stand for all
-constexpr int64_t kElementsAnAccess = 8;    // whose values take as long to follow as one access
-constexpr int kStretches = 8;               // of programs that are looked at then
+constexpr int64_t kMostAccesses = 600'000;   // beyond, some programs stand for all
+constexpr int64_t kElementsAnAccess = 8;     // whose values take as long to follow as one access
+constexpr int kStretches = 8;                // of programs that are looked at then
+constexpr int64_t kMostIntervals = 1 << 22;  // of bytes, that are kept
 // Sectors of one line are evicted together, and sets fill unevenly: a cache keeps less than its size.
-constexpr double kUsableL2 = 0.75;
+constexpr double kUsableL2 = 0.9;
 
 /// What one execution of an op touches; all executions that touch the same bytes of an array share one.
 struct Piece {
   int64_t bytes = 0;  ///< of sectors
   int64_t useful = 0;
   bool read = false, written = false;  ///< so far
+  std::vector<Interval> sectors = {};  ///< empty where the address is not known, and where they are too many to be kept
 };
 
 /// An execution of an op.
@@ -56,6 +58,27 @@ class LeastRecentlyUsed {
   std::unordered_map<uint32_t, std::list<std::pair<uint32_t, int64_t>>::iterator> where_;
 };
 
+/// The L2 cache: two halves, each beside half of the multiprocessors and of the memory. What the multiprocessors of one
+/// half read of the other half's memory both halves keep, so that what all read takes twice its size.
+class HalvedCache {
+ public:
+  explicit HalvedCache(int64_t bytes) : halves_{LeastRecentlyUsed(bytes / 2), LeastRecentlyUsed(bytes / 2)} {}
+
+  /// Of a piece's bytes those that come from memory when a multiprocessor of that half asks for them.
+  int64_t read(uint32_t piece, int64_t bytes, int half) {
+    const int64_t near = halves_[half].touch(2 * piece + uint32_t(half), bytes / 2) ? 0 : bytes / 2;
+    if (halves_[half].touch(2 * piece + uint32_t(1 - half), bytes / 2)) return near;
+    return near + (halves_[1 - half].touch(2 * piece + uint32_t(1 - half), bytes / 2) ? 0 : bytes / 2);
+  }
+
+  void write(uint32_t piece, int64_t bytes) {
+    for (const uint32_t half : {0U, 1U}) halves_[half].touch(2 * piece + half, bytes / 2);
+  }
+
+ private:
+  LeastRecentlyUsed halves_[2];
+};
+
 class Counter {
  public:
   Counter(const ir::Func& func, const LaunchFacts& launch, const CacheSizes& caches)
@@ -75,6 +98,7 @@ class Counter {
       count_caches();
       sum_up();
     }
+    out_.control = trace_.control();
     out_.assumptions = trace_.assumptions();
     return std::move(out_);
   }
@@ -144,7 +168,7 @@ class Counter {
     }
     Access all = access;
     if (access.mask && !access.mask->known()) all.mask = nullptr;
-    const std::vector<Interval> sectors = in_units(byte_runs(all, piece.useful), kSectorBytes);
+    std::vector<Interval> sectors = in_units(byte_runs(all, piece.useful), kSectorBytes);
     piece.bytes = total(sectors);
     if (is_new) distinct_[access.array] += piece.bytes;
     Unique& unique = unique_[access.array];
@@ -152,13 +176,17 @@ class Counter {
       if (first_read) unique.read.insert(s);
       if (first_write) unique.written.insert(s);
     }
+    if (is_new && int64_t(sectors.size()) <= kMostIntervals - intervals_) {
+      intervals_ += int64_t(sectors.size());
+      piece.sectors = std::move(sectors);
+    }
   }
 
   // ---- Caches
 
   void count_caches() {
     const double share = double(out_.programs) / double(out_.counted);
-    LeastRecentlyUsed l2(int64_t(double(caches_.l2_bytes) * kUsableL2));
+    HalvedCache l2(int64_t(double(caches_.l2_bytes) * kUsableL2));
     std::map<int, double> read, written, memory;
     std::vector<size_t> at(streams_.size(), 0);
     const int64_t places = std::max<int64_t>(1, caches_.places);
@@ -167,15 +195,23 @@ class Counter {
     struct Running {
       size_t stream;
       int64_t place;
+      size_t wait;  ///< turns until it begins
     };
     std::list<Running> running;
     size_t next = 0;
-    const auto start = [&](int64_t place) {
-      if (next < streams_.size()) running.push_back({next++, place});
+    const auto start = [&](int64_t place, int64_t late = 0, int64_t of = 1) {
+      if (next < streams_.size())
+        running.push_back({next, place, streams_[next].size() * size_t(late) / size_t(of)}), ++next;
     };
-    for (int64_t i = 0; i < places * std::max<int64_t>(1, caches_.programs_a_place); ++i) start(i % places);
+    // Programs side by side are soon at different places of their work.
+    const int64_t together = std::max<int64_t>(1, caches_.programs_a_place);
+    for (int64_t i = 0; i < places * together; ++i) start(i % places, i / places, together);
     while (!running.empty()) {
       for (auto it = running.begin(); it != running.end();) {
+        if (it->wait > 0) {
+          --it->wait, ++it;
+          continue;
+        }
         const std::vector<Touch>& stream = streams_[it->stream];
         if (at[it->stream] == stream.size()) {
           start(it->place);
@@ -189,33 +225,71 @@ class Counter {
         const bool in_l1 = !writes(op) && l1[size_t(it->place)].touch(number, piece.bytes);
         if (reads(op) && !in_l1) read[array] += double(piece.bytes);
         if (writes(op)) written[array] += double(piece.bytes);
-        if (!in_l1 && !l2.touch(number, piece.bytes) && reads(op) && seen[number])
-          memory[array] += double(piece.bytes);  // it was evicted
-        seen[number] = true;
+        if (in_l1) {
+          ++it;
+          continue;
+        }
+        const int half = int(it->place % 2);
+        for (const Part& part : parts_of(number, array)) {
+          if (!reads(op)) {
+            l2.write(part.key, part.bytes);
+          } else {
+            const int64_t missed = l2.read(part.key, part.bytes, half);
+            if (part.key < seen.size() && seen[part.key]) memory[array] += double(missed);  // it was evicted
+          }
+          if (part.key >= seen.size()) seen.resize(part.key + 1, false);
+          seen[part.key] = true;
+        }
         ++it;
       }
     }
     for (auto& [array, unique] : unique_) arrays_[array];
     for (const AccessTraffic& a : out_.accesses)
       if (a.times > 0) arrays_[a.parameter];
-    double all = 0;
-    for (const auto* sums : {&read, &written})
-      for (const auto& [array, bytes] : *sums) all += bytes;
     for (auto& [array, traffic] : arrays_) {
       traffic.read = int64_t(read[array] * share);
       traffic.written = int64_t(written[array] * share);
-      traffic.from_memory = stays_in_l2(array, read[array] + written[array], all) ? 0 : int64_t(memory[array] * share);
+      traffic.from_memory = int64_t(memory[array] * share);
     }
   }
 
-  // Programs may divide an array in different ways, as runs of elements divide what belongs to columns. Pieces that
-  // overlap are different ones to the caches above; what each sector's touches lie apart on average tells then.
-  bool stays_in_l2(int array, double touched, double all) {
+  /// What caches keep of a piece: all of it as one, or blocks of memory.
+  struct Part {
+    uint32_t key;
+    int64_t bytes;
+  };
+
+  // Programs may divide an array in different ways, as runs of elements divide what belongs to columns, or as rows are
+  // gathered in any order. Where pieces overlap, blocks of the array are looked for in the caches.
+  const std::vector<Part>& parts_of(uint32_t number, int array) {
+    parts_.clear();
+    const Piece& piece = pieces_[number];
+    const int64_t block = piece.sectors.empty() ? 0 : block_of(array);
+    if (block == 0) {
+      parts_.push_back({number, piece.bytes});
+      return parts_;
+    }
+    for (const Interval& s : piece.sectors)
+      for (int64_t at = s.first; at < s.second;) {
+        const int64_t next = std::min(s.second, (at / block + 1) * block);
+        const auto fresh = uint32_t(pieces_.size() + blocks_.size());
+        parts_.push_back({blocks_.try_emplace({array, at / block}, fresh).first->second, next - at});
+        at = next;
+      }
+    return parts_;
+  }
+
+  /// Bytes of the blocks; 0 where the pieces of an array hardly overlap.
+  int64_t block_of(int array) {
     constexpr double kOverlap = 1.5;
+    constexpr int64_t kLeast = 256, kMostBlocks = 1 << 18;
+    const auto [known, is_new] = block_sizes_.try_emplace(array, 0);
+    if (!is_new) return known->second;
     const Unique& unique = unique_[array];
-    const double size = double(std::max(unique.read.size(), unique.written.size()));
-    if (double(distinct_[array]) < kOverlap * size || touched == 0) return false;
-    return all * size / touched < double(caches_.l2_bytes) * kUsableL2;
+    const int64_t size = std::max(unique.read.size(), unique.written.size());
+    if (double(distinct_[array]) >= kOverlap * double(size))
+      for (known->second = kLeast; size / known->second > kMostBlocks;) known->second *= 2;
+    return known->second;
   }
 
   // ---- Sums
@@ -291,10 +365,14 @@ class Counter {
   std::unordered_map<uint64_t, uint32_t> known_;  ///< pieces by digest
   std::vector<std::vector<Touch>> streams_;       ///< of each program, in order
   std::map<int, Unique> unique_;
-  std::map<int, int64_t> distinct_;  ///< bytes of pieces, by array
+  std::map<int, int64_t> distinct_;                     ///< bytes of pieces, by array
+  std::map<int, int64_t> block_sizes_;                  ///< by array
+  std::map<std::pair<int, int64_t>, uint32_t> blocks_;  ///< keys of an array's blocks
+  std::vector<Part> parts_;                             ///< of the piece that was asked for last
   std::map<int, ArrayTraffic> arrays_;
   Sizes half_;
   uint64_t apart_ = 0;
+  int64_t intervals_ = 0;  ///< that pieces keep
 };
 
 }  // namespace

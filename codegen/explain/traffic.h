@@ -52,6 +52,7 @@ struct Traffic {
   int64_t useful_read = 0, useful_written = 0;
   std::vector<ArrayTraffic> arrays;     ///< those that are touched, by parameter
   std::vector<AccessTraffic> accesses;  ///< in the order of the function
+  ControlCounts control;                ///< what loops and branches did, where that was known
   std::set<std::string> assumptions;    ///< what the counts rest on that arguments do not tell
 };
 

@@ -241,6 +241,44 @@ TEST(Explain, ReadsDataThatAddressesFollowFrom) {
   EXPECT_EQ(blind.assumptions[0], "kernel.py:8:11: no data is given for what is loaded here: taken to be 0");
 }
 
+// Rows of 4000 bytes, gathered in no order from 20 MB: the halves of the L2 cache both keep what all multiprocessors
+// read, and the results go through it as well, so that some rows come from memory more than once.
+TEST(Explain, GathersRowsOfATableAgain) {
+  const Kernel kernel = kernel_of(
+      "    i = tl.arange(0, 1024)\n    row = tl.load(index + tl.program_id(0))\n"
+      "    x = tl.load(table + row * 1000 + i, mask=i < 1000)\n    tl.store(out + tl.program_id(0) * 1000 + i, x, "
+      "mask=i < 1000)\n",
+      "out, table, index");
+  constexpr int kPrograms = 30'000, kRows = 5'000;
+  std::vector<int32_t> rows(kPrograms);
+  uint32_t random = 1;
+  for (int32_t& row : rows) row = int32_t(((random = random * 1664525 + 1013904223) >> 8) % kRows);
+  const auto device = emulator();
+  const Buffer index(*device, rows);
+  const std::vector<Arg> args = {array(1, Elem::F32), array(2, Elem::F32), index.as<int32_t>()};
+  const Explanation e = explain(kernel, Grid{kPrograms}, {}, args, {.device = device.get()});
+  EXPECT_GT(e.from_memory, kRows * 4000 * 3 / 2);
+  EXPECT_LT(e.from_memory, kRows * 4000 * 4);
+}
+
+// What programs that were followed did is taken for the time of loops and branches that data decides.
+TEST(Explain, TakesTheTimeOfLoopsThatDataEnds) {
+  const Kernel kernel = kernel_of(
+      "    i = tl.arange(0, 128)\n    n = tl.load(counts + tl.program_id(0))\n    total = tl.zeros([128], tl.float32)\n"
+      "    if n > 50:\n        for k in range(0, n):\n            total += tl.exp(tl.load(x + k * 128 + i))\n"
+      "    tl.store(out + tl.program_id(0) * 128 + i, total)\n",
+      "out, x, counts");
+  const auto device = emulator();
+  const auto waits = [&](int32_t trips) {
+    const Buffer counts(*device, std::vector<int32_t>(1000, trips));
+    const std::vector<Arg> args = {array(1, Elem::F32), array(2, Elem::F32), counts.as<int32_t>()};
+    return explain(kernel, Grid{1000}, {}, args, {.device = device.get()}).latency_us;
+  };
+  const double untaken = waits(50), few = waits(51), many = waits(5100);
+  EXPECT_GT(few, 5 * untaken);
+  EXPECT_NEAR(many / few, 100, 20);
+}
+
 // --------------------------------------------------------------------------------------------------------- Fusion
 
 const char* kScale = "    i = tl.program_id(0) * 1024 + tl.arange(0, 1024)\n    tl.store(y + i, tl.load(x + i) * 2)\n";
