@@ -182,6 +182,13 @@ class BulkStores {
 
   bool is_of_all_blocks(const Op& store) const { return func_.num_ctas() > 1 && !store.get(attr::per_block); }
 
+  // The hardware leaves out whole 16 bytes of a row alone: of the last ones within the array's extent it writes what is
+  // behind that too.
+  static bool ends_between_chunks(const AffineTile& tile, const AffineTiles& tiles) {
+    const std::optional<Polynomial>& extent = tile.dims.back().extent;
+    return !extent || tiles.divisor(*extent) * elem_bits(tile.base->type.elem) % (16 * 8) == 0;
+  }
+
   // Whether a loop around may store tiles that are neither the same nor apart: a warp waits for its own boxes alone.
   static bool overlaps_in_loop(const Op& store, const AffineTile& tile, const AffineTiles& tiles) {
     if (!store.parent->parent) return false;
@@ -202,6 +209,8 @@ class BulkStores {
     AffineTile& tile = std::get<AffineTile>(found);
     const bool combines = store.opcode == Opcode::AtomicRmw;  // in any order
     if (!combines && overlaps_in_loop(store, tile, tiles)) return "tiles of different iterations may overlap";
+    if (!ends_between_chunks(tile, tiles))
+      return "its rows may end within 16 bytes, which a bulk store writes all or none of";
     auto source = source_of(store, tile.dims.back().axis);
     if (!source || (source->boxes.warps > 1 && func_.num_warps() / source->boxes.warps > kMostGroups))
       return "warps hold no boxes of it with rows of 32 bytes or more";

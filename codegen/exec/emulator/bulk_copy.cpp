@@ -31,11 +31,14 @@ struct Row {
   int64_t begin, end;
 };
 
-/// Calls act(Row) for each row of the box; of those outside of the array, begin and end are 0.
+/// Calls act(Row) for each row of the box; of those outside of the array, begin and end are 0. Of a row's last 16 bytes
+/// in the array, what is `written` goes to all, as seen on an H100.
 template <class Act>
-void for_each_row(const Box& copy, const Act& act) {
+void for_each_row(const Box& copy, bool written, const Act& act) {
   const TensorMap& map = *copy.map;
   const MappedArray& array = map.array;
+  const int64_t chunk = written ? int64_t(kChunk) / map.element_bytes : 1;
+  const int64_t extent = (array.extents[0] + chunk - 1) / chunk * chunk;
   const int64_t first = copy.coordinates[0];
   const uint32_t rows = copy.bytes / map.row_bytes();
   for (uint32_t number = 0; number < rows; ++number) {
@@ -49,7 +52,7 @@ void for_each_row(const Box& copy, const Act& act) {
       address += uint64_t(at) * uint64_t(array.strides[d - 1]);
     }
     const int64_t begin = std::clamp<int64_t>(-first, 0, map.box[0]);
-    const int64_t end = std::clamp<int64_t>(array.extents[0] - first, begin, map.box[0]);
+    const int64_t end = std::clamp<int64_t>(extent - first, begin, map.box[0]);
     address += uint64_t((first + begin) * map.element_bytes);
     act(Row{number, address, inside ? begin : 0, inside ? end : 0});
   }
@@ -64,7 +67,7 @@ void check_array(const Box& copy, Access access) {
     start.bytes = kChunk / uint32_t(copy.map->element_bytes);
     misuse("a bulk copy from element {address} of rows on, which is not a multiple of {bytes}", copy.where, start);
   }
-  for_each_row(copy, [&](const Row& row) {
+  for_each_row(copy, access != Access::Read, [&](const Row& row) {
     const uint32_t bytes = uint32_t(row.end - row.begin) * uint32_t(copy.map->element_bytes);
     if (bytes == 0 || worker.may_access(row.address, bytes)) return;
     Fault fault;
@@ -118,7 +121,7 @@ Box box_of(uint32_t shared, uint64_t map, const uint32_t* coordinates, int rank,
 void note_rows(Fiber& fiber, const Box& box, Access access) {
   Races* races = this_worker->races();
   if (!races) return;
-  for_each_row(box, [&](const Row& row) {
+  for_each_row(box, access != Access::Read, [&](const Row& row) {
     const uint32_t bytes = uint32_t(row.end - row.begin) * uint32_t(box.map->element_bytes);
     if (bytes) races->global(fiber, row.address, bytes, access, box.where, nullptr);
   });
@@ -227,7 +230,7 @@ void perform(Program& program, const BulkCopy& copy) {
   }
   const TensorMap& map = *copy.map;
   std::array<uint8_t, kMostBoxExtent * sizeof(uint64_t)> bytes;
-  for_each_row(copy, [&](const Row& row) {
+  for_each_row(copy, false, [&](const Row& row) {
     const size_t size = size_t(map.element_bytes);
     std::memset(bytes.data(), 0, map.row_bytes());
     std::memcpy(bytes.data() + size_t(row.begin) * size, reinterpret_cast<const void*>(row.address),
@@ -256,7 +259,7 @@ void write_array(const Program& program, const BulkStore& store) {
   note_rows(fiber, store, store.combine ? Access::Atomic : Access::Write);
   fiber.order = 0;
   const int64_t size = store.map->element_bytes;
-  for_each_row(store, [&](const Row& row) {
+  for_each_row(store, true, [&](const Row& row) {
     auto* to = reinterpret_cast<uint8_t*>(row.address);
     const uint8_t* from = store.data.data() + row.number * store.map->row_bytes() + row.begin * size;
     const int64_t bytes = (row.end - row.begin) * size;

@@ -88,6 +88,7 @@ struct Product {
   int m = 136, n = 200, k = 64;
   int block_m = 64, block_n = 128, warps = 4;
   bool loop = true, swap = false, wrap = false;
+  int gap = 16, n_divides = 8;  // behind a row; N is known to be a multiple of it
 };
 
 // A product of small whole numbers, each sum exact, and what surrounds it in memory, for some seeds of the emulator.
@@ -99,7 +100,7 @@ void check(const Product& p, int bulk_copies, const std::string& by, const std::
   std::vector<float16> a(size_t(p.m * p.k)), b(size_t(p.n * p.k));
   for (auto* values : {&a, &b})
     for (float16& x : *values) x = float16(float(int(random() % 9) - 4));
-  const int stride = p.n + 16;
+  const int stride = p.n + p.gap;
   std::vector<T> expected(size_t(p.m * stride), T(-99.0f));
   for (int i = 0; i < p.m; ++i)
     for (int j = 0; j < p.n; ++j) {
@@ -118,7 +119,9 @@ void check(const Product& p, int bulk_copies, const std::string& by, const std::
   ArgType matrix{.elem = Elem::F16, .pointer = true, .divisible_by = 16}, number{.elem = Elem::I32, .divisible_by = 8};
   ArgType result = matrix;
   result.elem = elem_of<T>().value();
-  const std::vector<ArgType> types{result, matrix, matrix, number, number, number, number};
+  ArgType columns = number;
+  columns.divisible_by = p.n_divides;
+  const std::vector<ArgType> types{result, matrix, matrix, number, columns, number, number};
   const KernelImage image = kernel.compile(types, options, "sm_90a", true);
   ASSERT_FALSE(image.transfers.empty());
   EXPECT_EQ(image.transfers.back().by, by) << image.transfers.back().why_not;
@@ -143,6 +146,10 @@ TEST(BulkStore, ResultsOfProducts) {
   check<float16>({.m = 72, .n = 136, .block_m = 96, .block_n = 128, .warps = 8, .loop = false, .swap = true}, 0,
                  "bulk stores", {0, 1});  // four warps fill a box together
   check<bfloat16>({.m = 64, .n = 136}, 1, "stores by threads");
+  // Of rows that end within 16 bytes a bulk store would write what lies behind them.
+  check<float16>({.n = 196, .gap = 12, .n_divides = 4}, 2, "stores by threads");
+  check<float>({.n = 196, .loop = false, .gap = 12, .n_divides = 4}, 0, "bulk stores");
+  check<float>({.n = 198, .gap = 10, .n_divides = 2}, 2, "stores by threads");
   // Rows modulo their number: a launch with whole tiles takes bulk copies, the other one code without.
   check<float16>({.m = 128, .n = 256, .wrap = true}, 0, "bulk stores");
   check<float16>({.m = 72, .wrap = true}, 0, "bulk stores");
@@ -308,12 +315,13 @@ std::string call(const char* row) { return fmt::format("  call void @tegula.hw.{
 
 // The array afterwards, or what the emulator says.
 std::string run(const std::string& steps, std::vector<int>* out = nullptr, uint64_t seed = 0,
-                int allocated = kRowsOfArray * kColumns) {
+                int allocated = kRowsOfArray * kColumns, int extent = kColumns) {
   TensorMaps maps;
   maps.steps = {{LaunchStep::Argument, Elem::U64, {}, 0},
                 {LaunchStep::Constant, Elem::I32, {}, kColumns},
-                {LaunchStep::Constant, Elem::I32, {}, kRowsOfArray}};
-  maps.maps = {{Elem::I32, 0, {16, 8}, 0, {1, 2}, {1}}};
+                {LaunchStep::Constant, Elem::I32, {}, kRowsOfArray},
+                {LaunchStep::Constant, Elem::I32, {}, extent}};
+  maps.maps = {{Elem::I32, 0, {16, 8}, 0, {3, 2}, {1}}};
   const KernelImage image = make_image({pointer("x", Elem::I32)},
                                        fmt::format(R"(
   %t = call i32 @tegula.hw.thread_id()
@@ -353,6 +361,12 @@ TEST(BulkStore, WritesWhatIsInside) {
                   &x, seed),
               "no error");
     EXPECT_EQ(std::count(x.begin(), x.end(), -1), kRowsOfArray * kColumns) << "a box outside";
+    EXPECT_EQ(run(put(9, 5) + put(10, 6) + put(12, 7) + call("fence_async_shared") + store(8, 8) +
+                      call("bulk_store_commit") + call("bulk_store_wait.0"),
+                  &x, seed, kRowsOfArray * kColumns, 18),
+              "no error");
+    EXPECT_EQ(x[8 * kColumns + 17], 5);
+    EXPECT_EQ(x[8 * kColumns + 18], 6) << "the last 16 bytes of a row are written whole, as GPUs do";
   }
 }
 
