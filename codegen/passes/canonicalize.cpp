@@ -1,6 +1,6 @@
-// Folds constants, applies identities, resolves constant control, merges equal pure ops and removes dead ones, until
-// nothing changes. Needs nothing but a verified function, so it may run with layouts or without; it runs first because
-// specialised kernels arrive full of constants.
+// Folds constants, applies identities, resolves constant control, merges equal pure ops, sums products into what they
+// are added to and removes dead ops, until nothing changes. Needs nothing but a verified function, so it may run with
+// layouts or without; it runs first because specialised kernels arrive full of constants.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -410,11 +410,58 @@ class Canonicalizer {
   std::vector<std::unique_ptr<Op>> retired_;
 };
 
+// acc + a x b is one product, which sums into acc: `acc += tl.dot(a, b)` and `tl.dot(a, b, acc)` are the same, as in
+// Triton. Not of float8, where the former is how a kernel asks for sums in float32, nor of sums in 16 bits, which would
+// be rounded more often; and only where acc is itself a sum that a loop carries, scaled or not, or another product: an
+// instruction would have to wait for anything else.
+class SumsOfProducts {
+ public:
+  explicit SumsOfProducts(const Func& func) : uses_(count_uses(func.body)) {}
+
+  bool run(Block& block) {
+    bool changed = false;
+    for (auto& op : block.ops) {
+      for (auto& region : op->regions) changed |= run(*region);
+      if (op->opcode == Opcode::Add) changed |= sum_into(*op);
+    }
+    return changed;
+  }
+
+ private:
+  bool sum_into(Op& add) {
+    const Type& type = add.result()->type;
+    if (type.elem != Elem::F32 && type.elem != Elem::F64 && type.elem != Elem::I32) return false;
+    for (size_t i : {1, 0}) {
+      const Op* dot = def_of(add.operands[i], Opcode::Dot);
+      Value* acc = add.operands[1 - i];
+      if (!dot || dot->parent != add.parent || dot->has(attr::instruction) || uses_[dot->result()] != 1) continue;
+      if (is_float8(dot->operands[0]->type.elem) || !is_zero(dot->operands[2]) || !is_sum(acc, *add.parent)) continue;
+      // The sum becomes the product: it stands where acc is known.
+      add.opcode = Opcode::Dot;
+      add.operands = {dot->operands[0], dot->operands[1], acc};
+      add.attrs = dot->attrs;
+      return true;
+    }
+    return false;
+  }
+
+  static bool is_zero(const Value* v) { return v->type.is_float() ? is_double(v, 0.0) : is_integer(v, 0); }
+
+  static bool is_sum(const Value* v, const Block& block) {
+    if (!v->def) return v->block == &block;
+    if (v->def->opcode == Opcode::Mul) return is_sum(v->def->operands[0], block) || is_sum(v->def->operands[1], block);
+    return v->def->opcode == Opcode::Dot;
+  }
+
+  std::unordered_map<const Value*, int> uses_;
+};
+
 }  // namespace
 
 void passes::canonicalize(Func& func, PassContext&) {
   for (bool changed = true; changed;) {
     changed = Canonicalizer().run(func);
+    changed |= SumsOfProducts(func).run(func.body);
     changed |= remove_dead_code(func);
   }
 }
