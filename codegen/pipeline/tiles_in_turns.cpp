@@ -146,9 +146,9 @@ class TileLoop {
   Value *group_ = nullptr, *exists_ = nullptr, *next_exists_ = nullptr;
 };
 
-// Some ops of the body, from one to another, are done by one group at a time, in the order of the tiles. The first group
-// has the first turn, which the second one passes on to it before the loop. Each passes it on as often as the other one
-// waits.
+// Some ops of the body, from one to another, are done by one group at a time, in the order of the tiles. The first
+// group has the first turn, which the second one passes on to it before the loop. Each passes it on as often as the
+// other one waits.
 void take_turns(Op& loop, const TileLoop& tiles, Op& from, Op& to, bool of_stores) {
   const Attrs how = of_stores ? Attrs{{attr::of_stores, true}} : Attrs{};
   Builder outside = before(loop);
@@ -172,8 +172,7 @@ void say_empty_once(Block& body, Op& outer, Value* is_first) {
 int64_t scratch_of(const Op& op) {
   int64_t bytes = scratch_bytes(op);
   if (op.info().isolates()) return bytes;
-  for (const auto& region : op.regions)
-    walk(*region, [&](const Op& inner) { bytes += scratch_bytes(inner); });
+  for (const auto& region : op.regions) walk(*region, [&](const Op& inner) { bytes += scratch_bytes(inner); });
   return bytes;
 }
 

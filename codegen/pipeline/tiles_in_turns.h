@@ -18,8 +18,8 @@ std::string why_not_in_turns(const ir::Func& func, const std::vector<ir::Op*>& n
 /// Bytes of shared memory that each of two groups needs for itself, for what it does out of its turn to store.
 int64_t bytes_of_each_group(const std::vector<ir::Op*>& nest);
 
-/// Lets two groups of warps run the program, which is divided: copy_warps fill the slots for all iterations of the outer
-/// loop, and `turn` is the innermost loop's. Each group goes through the slots of its own iterations:
+/// Lets two groups of warps run the program, which is divided: copy_warps fill the slots for all iterations of the
+/// outer loop, and `turn` is the innermost loop's. Each group goes through the slots of its own iterations:
 ///
 ///   for tile = first, end, step       group 0: tile = first, first + 2 step, ..      group 1: tile = first + step, ..
 ///     for k = ..                        turn_wait                                      ..

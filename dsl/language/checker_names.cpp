@@ -216,9 +216,8 @@ Val Checker::lookup(const Expr& e) {
   if (contains(kOtherLibraries, name))
     fallback = "a kernel computes with triton.language alone: tl.exp(x), tl.float16, ...";
   if (fallback.empty() && find_member("tl", name)) fallback = fmt::format("write 'tl.{}'", name);
-  if (fallback.empty()) fallback = dsl::hint_for_other_name(name).value_or("");
-  return error(e.loc, fmt::format("unknown name '{}'", name),
-               fallback.empty() ? nearest_hint(name, visible_names()) : fallback);
+  if (fallback.empty()) fallback = nearest_hint(name, visible_names(), dsl::hint_for_other_name(name).value_or(""));
+  return error(e.loc, fmt::format("unknown name '{}'", name), fallback);
 }
 
 std::optional<Val> Checker::module_name(const std::string& name, const Expr& use) {

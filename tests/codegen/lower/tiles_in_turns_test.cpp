@@ -121,7 +121,8 @@ void check(const Product& p, const std::vector<uint64_t>& seeds = {0}) {
   const std::vector<T> expected = reference<T>(p, a, b, bias);
   for (uint64_t seed : seeds) {
     auto device = make_emulator({.threads = 1, .seed = seed, .check_races = true});
-    Buffer da(*device, a), db(*device, b), dbias(*device, bias), dc(*device, std::vector<T>(expected.size(), T(-99.0f)));
+    Buffer da(*device, a), db(*device, b), dbias(*device, bias),
+        dc(*device, std::vector<T>(expected.size(), T(-99.0f)));
     const auto launch = [&](const auto& row) {
       kernel_of().launch(*device, {unsigned(p.programs)}, options_of(p), dc.as<T>(), da.as<float16>(), db.as<float16>(),
                          row, p.m, p.n, p.k);
@@ -214,7 +215,8 @@ TEST(TilesInTurns, SaysWhyNot) {
     SCOPED_TRACE(c.form);
     const LaunchOptions options{
         .constexprs = {{"FORM", c.form}}, .num_warps = c.num_warps, .num_stages = 3, .warp_specialize = 3};
-    const KernelImage image = Program::parse(kRefused, "refused.py").kernel("refused").compile(types, options, "sm_90a");
+    const KernelImage image =
+        Program::parse(kRefused, "refused.py").kernel("refused").compile(types, options, "sm_90a");
     EXPECT_EQ(has_line(image, kInTurns), c.why.empty());
     EXPECT_EQ(image.num_warps, c.why.empty() ? 8 : c.num_warps);
     if (!c.why.empty()) {
@@ -234,7 +236,8 @@ TEST(TilesInTurns, ByTheLoop) {
   ArgType bias = matrix;
   bias.constant = 0;
   const std::vector<ArgType> types{matrix, matrix, matrix, bias, number, number, number};
-  EXPECT_TRUE(has_line(Program::parse(text, "product.py").kernel("product").compile(types, options, "sm_90a"), kInTurns));
+  EXPECT_TRUE(
+      has_line(Program::parse(text, "product.py").kernel("product").compile(types, options, "sm_90a"), kInTurns));
 }
 
 // ---- What an assembler makes of it
