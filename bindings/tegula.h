@@ -64,9 +64,9 @@ typedef struct tegula_options {
   int32_t num_ctas;         /* thread blocks that run a program together (GPUs from sm_90 on): 1, 2, 4, 8 or 16; 0: 1 */
   int32_t cooperative_grid; /* 1: all programs run at once, or the launch fails; as with no_dependent_launch */
   int32_t no_fp_fusion;     /* 1: a product and a sum never become one fma */
-  int32_t warp_specialize;  /* warps of their own for the copies of loops: 1 never, 2 wherever it is possible; 0: where
-                               it is expected to pay, or as the configuration says */
-  int32_t bulk_copies;      /* copies of loops by tensor maps: the same numbers */
+  int32_t warp_specialize;  /* warps of their own for the copies of loops: 1 never, 2 wherever it is possible, 3 with
+                               tiles in turns; 0: where it is expected to pay, or as the configuration says */
+  int32_t bulk_copies;      /* copies of loops by tensor maps: 0, 1 and 2 likewise */
   int32_t
       debug; /* 1: asserts are carried out; 2: and what a debugger asks for; 0: TEGULA_DEBUG or TRITON_DEBUG decide */
 } tegula_options;

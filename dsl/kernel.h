@@ -44,7 +44,7 @@ struct LaunchOptions {
   int num_stages = 3;  ///< of loops around a tl.dot that have no number of their own in tl.range(..., num_stages=)
   int maxnreg = 0;     ///< registers a thread at most; 0: as many as the GPU has
   /// Whether warps of their own issue the copies of loops around a tl.dot (GPUs from sm_90a on): 1 never, 2 wherever it
-  /// is possible, 0 where it is expected to pay.
+  /// is possible, 3 too, with two groups of warps that take tiles in turns, 0 where it is expected to pay.
   int warp_specialize = 0;
   /// Whether loops around a tl.dot copy whole boxes of arrays by tensor maps, and results of products are stored so
   /// (GPUs from sm_90 on): 1 never, 2 wherever it is possible, 0 where it is expected to pay. A launch whose arguments
