@@ -25,6 +25,9 @@ def configs():
     found.append(tile(256, 128, 64, 8, 3, 8, 1))
     found.append(tile(128, 256, 32, 8, 6, 8, 1))
     found.append(tile(128, 128, 32, 4, 5, 8, 2))
+    # Each of two groups of warps has a tile of its own: what one computes and stores is under the products of the other one.
+    for m, n, stages, blocks in [(128, 128, 5, 1), (256, 128, 5, 2), (128, 192, 3, 1), (192, 128, 3, 1), (256, 192, 3, 2)]:
+        found.append(tile(m, n, 64, 4, stages, 8, 1, blocks=blocks, turns=True))
     # Two blocks, each of which brings half of B's columns for both.
     found.append(tile(256, 64, 64, 4, 8, blocks=2))
     # Widths between the powers of two, for the numbers of tiles that these leave a small rest of.

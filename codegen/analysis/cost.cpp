@@ -48,7 +48,7 @@ constexpr double kSharedPerClock = 128;    // bytes, an SM
 constexpr double kWavefrontBytes = 128;    // of a warp's access, which takes a clock each of an SM
 constexpr double kCopiedPerClock = 80;     // bytes that copies bring to an SM
 constexpr double kStepClocks = 40;         // of a product's step: its barrier, waits and the start of its instructions
-constexpr double kAloneClocks = 60;        // more of a step whose program is alone on its SM
+constexpr double kAloneClocks = 60;        // more of a step whose program is alone on its SM, in one group of warps
 constexpr int kMaxPrograms = 32;           // an SM
 
 int64_t element_bytes(const ir::Type& type) { return std::max(1, type.bits() / 8); }
@@ -466,7 +466,7 @@ class Estimator {
     double tensor = rates.tensor_tflop_s * 1e12 * sms / rates.num_sms;
     // Whole programs run on an SM, `resident` of them side by side; one alone cannot fill the gaps of its steps.
     const double on_one = std::ceil(programs / sms);
-    const double gaps = sums_.product_steps * (kStepClocks + (resident > 1 ? 0 : kAloneClocks));
+    const double gaps = sums_.product_steps * (kStepClocks + (resident > 1 || groups_ > 1 ? 0 : kAloneClocks));
     const double fill = kProgramOverhead + one_.fills * kMemoryLatency;
     const double t_product =
         sums_.product_steps > 0 ? on_one * ((sums_.product_clocks + gaps / resident) / clock + fill / resident) : 0;
