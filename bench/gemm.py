@@ -138,7 +138,7 @@ class Gemm(side_by_side.Case):
             label += " transposed" * how["SWAP"] + f" {c.num_ctas} blocks" * (c.num_ctas > 1)
             how["num_ctas"] = c.num_ctas
             label += f" divided by {self.tiles(how) // self.tiles(how, False)}" if how["PARTS"] else " stream" if how["STREAM"] else " persistent" * bool(how["PROGRAMS"])
-            label += " shared" * (how["SHARES"] > 1)
+            label += " shared" * (how["SHARES"] > 1) + " in turns" * how["TURNS"]
             how |= {f"EVEN_{d}": extent % how["BLOCK_" + d] == 0 for d, extent in zip("MNK", (self.m, self.n, self.k))}
             found[label] = how | {"EPILOGUE": "gelu_tanh_fast" if self.gelu else "none", "num_warps": c.num_warps, "num_stages": c.num_stages}
         kernel = tegula.load(str(ROOT / "kernels" / "gemm.py")).gemm
