@@ -146,6 +146,32 @@ class TileLoop {
   Value *group_ = nullptr, *exists_ = nullptr, *next_exists_ = nullptr;
 };
 
+// Whether what the loop over tiles carries are numbers that grow by as much in each iteration, and are not used behind
+// it.
+bool only_counts(const Op& loop) {
+  const ForLoop parts(loop);
+  LoopSources sources(loop);
+  const auto uses = count_uses(*loop.parent);
+  for (size_t i = 0; i < parts.carried(); ++i)
+    if (!parts.arg(i)->type.is_scalar() || parts.arg(i)->type.pointer || uses.contains(parts.result(i)) ||
+        !sources.growth(parts.arg(i)))
+      return false;
+  return true;
+}
+
+// The first so many carried numbers grow by two tiles, and begin with the group's first one.
+void count_own_tiles(Op& loop, size_t count, Value* group) {
+  const ForLoop parts(loop);
+  LoopSources sources(loop);
+  Builder build = before(loop), last = before(*parts.body().terminator());
+  Replay ahead(build, {&parts.body()}, {});
+  for (size_t i = 0; i < count; ++i) {
+    Value* step = sources.step(parts.arg(i));
+    parts.init(i) = build.add(parts.init(i), build.mul(build.cast(group, step->type.elem), ahead(step)));
+    parts.next(i) = last.add(parts.next(i), step);
+  }
+}
+
 // Some ops of the body, from one to another, are done by one group at a time, in the order of the tiles. The first
 // group has the first turn, which the second one passes on to it before the loop. Each passes it on as often as the
 // other one waits.
@@ -203,7 +229,7 @@ std::string why_not_in_turns(const Func& func, const std::vector<Op*>& nest) {
   if (nest.size() != 2) return "the loop stands in none over tiles";
   const Op &outer = *nest[0], &inner = *nest[1];
   const ForLoop parts(inner);
-  if (!outer.results.empty()) return "the loop over tiles hands values on";
+  if (!only_counts(outer)) return "the loop over tiles hands values on";
   if (!std::ranges::all_of(parts.bounds(), [&](const Value* v) { return follows_from_before(v, outer); }) ||
       constant_integer(parts.step()) <= 0)
     return "the loop has another number of iterations in each tile";
@@ -253,6 +279,7 @@ void take_tiles_in_turns(Func& func, Op& copy_warps, const std::vector<Op*>& nes
   around.next(slot) = next.slot, around.next(phase) = next.phase;
   say_empty_once(func.body, outer, is_first);
 
+  count_own_tiles(outer, slot, tiles.group());
   tiles.share();
   take_turns(outer, tiles, inner, inner, false);
   if (const Stretch storing = stretch_of_stores(outer, inner); storing.from)

@@ -17,9 +17,11 @@ import triton.language as tl
 
 @triton.jit
 def product(c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, SWAP: tl.constexpr, ACTIVATION: tl.constexpr,
-            ONE_PLACE: tl.constexpr, STEP: tl.constexpr):
+            ONE_PLACE: tl.constexpr, COUNTER: tl.constexpr):
     depth = tl.arange(0, 64)
-    for tile in tl.range(tl.program_id(0) * STEP, tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N), tl.num_programs(0) * STEP):
+    if COUNTER:
+        place = tl.program_id(0) - tl.num_programs(0)
+    for tile in tl.range(tl.program_id(0), tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N), tl.num_programs(0)):
         row = tile // tl.cdiv(N, BLOCK_N) * BLOCK_M + tl.arange(0, BLOCK_M)
         col = tile % tl.cdiv(N, BLOCK_N) * BLOCK_N + tl.arange(0, BLOCK_N)
         acc = tl.zeros((BLOCK_N, BLOCK_M) if SWAP else (BLOCK_M, BLOCK_N), dtype=tl.float32)
@@ -33,6 +35,10 @@ def product(c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, BLOCK_M: tl.constexpr, BLOCK
             acc += tl.load(bias_ptr + col, mask=col < N, other=0.0)[None, :]
         if ACTIVATION:
             acc = tl.maximum(acc, 0.0) * 2.0
+        if COUNTER:  # as programs do whose loops were made one, for the results alone
+            place += tl.num_programs(0)
+            row = place // tl.cdiv(N, BLOCK_N) * BLOCK_M + tl.arange(0, BLOCK_M)
+            col = place % tl.cdiv(N, BLOCK_N) * BLOCK_N + tl.arange(0, BLOCK_N)
         if ONE_PLACE:
             row = tl.arange(0, BLOCK_M)
             col = tl.arange(0, BLOCK_N)
@@ -46,7 +52,7 @@ struct Product {
   int m = 328, n = 264, k = 192;  // tiles in part outside
   int block_m = 64, block_n = 128;
   int programs = 2, stages = 3, bulk_copies = 0;
-  bool swap = false, activation = false, bias = false, one_place = false;
+  bool swap = false, activation = false, bias = false, one_place = false, counter = false;
   int ctas = 1;
 };
 
@@ -60,7 +66,7 @@ LaunchOptions options_of(const Product& p) {
                          {"SWAP", p.swap},
                          {"ACTIVATION", p.activation},
                          {"ONE_PLACE", p.one_place},
-                         {"STEP", 1}},
+                         {"COUNTER", p.counter}},
           .num_warps = 4,
           .num_stages = p.stages,
           .warp_specialize = 3,
@@ -139,6 +145,7 @@ TEST(TilesInTurns, Products) {
   check<float16>({.n = 256, .block_n = 192, .bias = true}, {0, 4});
   check<float16>({.m = 264, .n = 264, .block_m = 128, .swap = true}, {0, 1});
   check<float16>({.bulk_copies = 2}, {0, 5});
+  check<float16>({.counter = true}, {0, 1});
   check<float16>({.block_m = 128, .bias = true, .ctas = 2}, {0, 1, 2});  // whose blocks copy for each other
 }
 
@@ -228,8 +235,8 @@ TEST(TilesInTurns, SaysWhyNot) {
 // The loop over tiles may ask for it itself.
 TEST(TilesInTurns, ByTheLoop) {
   std::string text = kProduct;
-  const std::string before = "tl.num_programs(0) * STEP)";
-  text.replace(text.find(before), before.size(), "tl.num_programs(0) * STEP, warp_specialize=True)");
+  const std::string before = "tl.num_programs(0)):";
+  text.replace(text.find(before), before.size(), "tl.num_programs(0), warp_specialize=True):");
   LaunchOptions options = options_of({});
   options.warp_specialize = 0;
   ArgType matrix{.elem = Elem::F16, .pointer = true, .divisible_by = 16}, number{.elem = Elem::I32, .divisible_by = 8};
