@@ -12,7 +12,8 @@ namespace tegula::kernels {
 /// Each row in ascending or descending order; index[r, i] = where values[r, i] stood in row r of x, if given. Equal
 /// elements keep their order, and a NaN counts as the largest. `values` may be x itself.
 /// Rows of up to 8192 elements that are sorted without `index` have -0 before 0, and all NaNs become the same one. So
-/// do the NaNs of larger rows, which are sorted by digits of 8 bits, in three launches each, through lists in memory.
+/// do the NaNs of rows of more than 16384 elements (8192 on GPUs with less than 163 KB of shared memory a block), which
+/// are sorted by digits of 8 bits, in three launches each, through lists in memory.
 ///
 /// Traffic: 2 rows cols sizeof(T) bytes, and the index.
 template <Floating T, std::signed_integral Index = int64_t>

@@ -11,6 +11,7 @@ import triton.language as tl
 NO_KEY = tl.constexpr(-0x8000000000000000)  # behind all keys
 NO_RANK = tl.constexpr(-0x80000000)  # behind all ranks
 MOST_PLACES = tl.constexpr(0x8000)  # of keys of 32 bits
+MOST_ALONE = tl.constexpr(0x2000)  # elements that are sorted without places if these are not wanted
 
 
 @triton.jit
@@ -62,50 +63,51 @@ def store_keys(values_ptr, index_ptr, x_row, values_row, index_row, keys, count,
 @triton.jit
 def store_rows(values_ptr, index_ptr, x_row, values_row, index_row, rank, place, count, EXTENT: tl.constexpr,
                LARGEST: tl.constexpr):
-    store_elements(values_ptr, index_ptr, x_row, values_row, index_row, elements_of(rank, values_ptr.dtype.element_ty, LARGEST),
-                   place, count, EXTENT)
-
-
-@triton.jit
-def store_elements(values_ptr, index_ptr, x_row, values_row, index_row, x, place, count, EXTENT: tl.constexpr):
-    """Elements in order, `count` of them. Zeros, whose signs are lost, and NaNs are read again, before any is written, as it
+    """Elements in order, `count` of them. Those whose rank does not say all are read again, before any is written, as it
     may be in place."""
     at = tl.arange(0, EXTENT)
+    x = elements_of(rank, values_ptr.dtype.element_ty, LARGEST)
     again = (at < count) & ((x == 0) | (x != x))
     if tl.max(again.to(tl.int32), axis=0) > 0:
         x = tl.where(again, tl.load(x_row + place, mask=again, other=0.0), x)
     tl.debug_barrier()
+    store_elements(values_ptr, index_ptr, values_row, index_row, x, place, count, EXTENT)
+
+
+@triton.jit
+def store_elements(values_ptr, index_ptr, values_row, index_row, x, place, count, EXTENT: tl.constexpr):
+    at = tl.arange(0, EXTENT)
     tl.store(values_ptr + values_row + at, x, mask=at < count)
     if index_ptr is not None:
         tl.store(index_ptr + index_row + at, place.to(index_ptr.dtype.element_ty), mask=at < count)
 
 
 @triton.jit
-def numbers_of(x, DESCENDING: tl.constexpr):
-    """Unsigned numbers in the order of the elements, as many bits as they have; of the zeros one, of all NaNs the greatest."""
-    x = x + 0.0  # a -0 becomes 0
+def bits_of(x):
     if x.dtype.primitive_bitwidth == 16:
-        bits = tl.where(x != x, 0x7FFF, x.to(tl.int16, bitcast=True).to(tl.int32))
-        number = (bits ^ ((bits >> 31) | 0x8000)) & 0xFFFF
-        return (0xFFFF - number if DESCENDING else number).to(tl.uint32)
+        return x.to(tl.int16, bitcast=True).to(tl.int32) << 16
     else:
-        bits = tl.where(x != x, 0x7FFFFFFF, x.to(tl.int32, bitcast=True))
-        number = bits ^ ((bits >> 31) | -0x80000000)
-        return (~number if DESCENDING else number).to(tl.uint32, bitcast=True)
+        return x.to(tl.int32, bitcast=True)
 
 
 @triton.jit
-def elements_of_numbers(number, ELEMENT: tl.constexpr, DESCENDING: tl.constexpr):
-    """What has these numbers, but for the sign of 0 and the bits of a NaN."""
+def numbers_of(x, DESCENDING: tl.constexpr):
+    """Unsigned numbers in the order of the elements, in the upper bits of 32; of the zeros one, of all NaNs the greatest."""
+    bits = tl.where(x != x, 0x7FFFFFFF, bits_of(x + 0.0))  # a -0 becomes 0
+    number = bits ^ ((bits >> 31) | -0x80000000)
+    return (~number if DESCENDING else number).to(tl.uint32, bitcast=True)
+
+
+@triton.jit
+def elements_of_numbers(number, is_negative, ELEMENT: tl.constexpr, DESCENDING: tl.constexpr):
+    """What has these numbers; NaNs are one, and of the zeros those below 0 are told by a bit."""
+    number = number.to(tl.int32, bitcast=True)
+    number = ~number if DESCENDING else number
+    bits = number ^ (~(number >> 31) | -0x80000000) ^ (is_negative.to(tl.int32, bitcast=True) << 31)
     if ELEMENT.primitive_bitwidth == 16:
-        number = number.to(tl.int32)
-        number = (0xFFFF - number if DESCENDING else number) << 16
-        bits = (number ^ (~(number >> 31) | -0x80000000)) >> 16
-        return bits.to(tl.int16).to(ELEMENT, bitcast=True)
+        return (bits >> 16).to(tl.int16).to(ELEMENT, bitcast=True)
     else:
-        number = number.to(tl.int32, bitcast=True)
-        number = ~number if DESCENDING else number
-        return (number ^ (~(number >> 31) | -0x80000000)).to(ELEMENT, bitcast=True)
+        return bits.to(ELEMENT, bitcast=True)
 
 
 def sort_configs():
@@ -127,13 +129,13 @@ def fitting_sort(configs, named_args, **kwargs):
 @triton.jit
 def sort_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, rows, cols, DESCENDING: tl.constexpr,
               BLOCK: tl.constexpr):
-    """A row a program. Without an index the elements themselves are sorted: tl.sort has a NaN behind all numbers and makes all
+    """A row a program. Without an index the elements of shorter rows are sorted themselves: tl.sort has a NaN behind all numbers and makes all
     of them one, which is what stands behind the end of an ascending row."""
     row = tl.program_id(0).to(tl.int64)
     x_row = x_ptr + row * x_stride
     values_row = row * values_stride
     index_row = row * index_stride
-    if index_ptr is None:
+    if index_ptr is None and BLOCK <= MOST_ALONE:
         col = tl.arange(0, BLOCK)
         x = tl.load(x_row + col, mask=col < cols, other=float("-inf") if DESCENDING else float("nan"))
         x = tl.sort(x, descending=DESCENDING)
@@ -143,16 +145,17 @@ def sort_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_strid
         col = tl.arange(0, BLOCK)
         x = tl.load(x_row + col, mask=col < cols, other=float("-inf") if DESCENDING else float("nan"))
         number = numbers_of(x, DESCENDING)
+        is_negative = bits_of(x) == -0x80000000
         if x.dtype.primitive_bitwidth == 16 and BLOCK <= MOST_PLACES:
-            keys = tl.sort(number << 16 | col.to(tl.uint32))
-            number = keys >> 16
+            keys = tl.sort(number >> 16 << 16 | col.to(tl.uint32) << 1 | is_negative.to(tl.uint32))
+            number = keys >> 16 << 16
             place = keys & 0xFFFF
         else:
-            keys = tl.sort(number.to(tl.uint64) << 32 | col.to(tl.uint64))
+            keys = tl.sort(number.to(tl.uint64) << 32 | col.to(tl.uint64) << 1 | is_negative.to(tl.uint64))
             number = (keys >> 32).to(tl.uint32)
             place = keys.to(tl.uint32)
-        x = elements_of_numbers(number, x.dtype, DESCENDING)
-        store_elements(values_ptr, index_ptr, x_row, values_row, index_row, x, place.to(tl.int32), cols, BLOCK)
+        x = elements_of_numbers(number, place & 1, x.dtype, DESCENDING)
+        store_elements(values_ptr, index_ptr, values_row, index_row, x, (place >> 1).to(tl.int32), cols, BLOCK)
 
 
 # Elements that are wanted, at most, where the elements of a piece are selected before they are put in order.

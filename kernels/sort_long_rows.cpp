@@ -75,7 +75,8 @@ void sort(Device& device, const Operands& of, StreamHandle stream) {
 
 bool sort_long_rows(Device& device, const BoundCall& call, StreamHandle stream) {
   const int64_t rows = call.extent("rows"), cols = call.extent("cols");
-  if (cols <= kLargestRow) return false;
+  const int64_t largest = device.info().shared_per_program >= kSharedOfTwice ? 2 * kLargestRow : kLargestRow;
+  if (cols <= largest) return false;
   // As many rows at a time as have lists of so many bytes.
   constexpr int64_t kMostBytes = 256 << 20;
   const int64_t at_once = std::max<int64_t>(1, kMostBytes / (4 * cols * int64_t(sizeof(int32_t))));

@@ -286,8 +286,8 @@ int64_t scratch_of(const LinearLayout& from, const LinearLayout& to, int64_t byt
   return bytes;
 }
 
-/// Whether the value is a number shifted up by `bits`, or'ed with the place of each element below: all are different,
-/// and by their lower bits in order.
+/// Whether the value is a number shifted up by `bits`, or'ed with the place of each element below, or with its double
+/// and a truth value: all are different, and by their lower bits in order.
 bool ends_in_place(const ir::Value* value, int64_t bits) {
   using ir::Opcode;
   auto through = [](const ir::Value* v, bool integers) {
@@ -300,12 +300,29 @@ bool ends_in_place(const ir::Value* value, int64_t bits) {
     if (v->def && v->def->opcode == Opcode::Splat) v = v->def->operand(0);
     return ir::constant_integer(v);
   };
+  auto is_shifted = [&](const ir::Value* v, int64_t by) {
+    return v->def && v->def->opcode == Opcode::Shl && number(v->def->operand(1)) == by;
+  };
   value = through(value, false);
+  bool doubled = false;
+  for (int i : {0, 1}) {
+    if (!value->def || value->def->opcode != Opcode::BitOr) return false;
+    const ir::Op* truth = through(value->def->operand(i), false)->def;
+    if (doubled || !truth || truth->opcode != Opcode::Cast || !truth->operand(0)->type.is_bool()) continue;
+    value = through(value->def->operand(1 - i), false);
+    doubled = true;
+  }
   if (!value->def || value->def->opcode != Opcode::BitOr) return false;
   for (int i : {0, 1}) {
-    const ir::Value *upper = through(value->def->operand(i), false), *place = through(value->def->operand(1 - i), true);
+    const ir::Value *upper = through(value->def->operand(i), false),
+                    *place = through(value->def->operand(1 - i), false);
+    if (doubled) {
+      if (!is_shifted(place, 1)) continue;
+      place = place->def->operand(0);
+    }
+    place = through(place, true);
     if (!place->def || place->def->opcode != Opcode::Arange || place->def->get(ir::attr::start) != 0) continue;
-    if (upper->def && upper->def->opcode == Opcode::Shl && number(upper->def->operand(1)) == bits) return true;
+    if (is_shifted(upper, bits)) return true;
   }
   return false;
 }
@@ -339,7 +356,7 @@ int sort_key_bytes(const ir::Type& type) { return type.bits() == 64 ? 8 : 4; }
 std::optional<DigitSort> plan_digit_sort(const ir::Op& op) {
   constexpr int64_t kLeastElements = 1024;  // fewer ones are sorted faster by a network
   constexpr int64_t kMostOfThread = 64;     // elements, two registers each
-  constexpr int64_t kMostBytes = 160 << 10;
+  constexpr int64_t kMostBytes = 163 << 10;
   const ir::Type& type = op.operand(0)->type;
   const int64_t n = type.shape.back();
   const int warps = 1 << type.layout->in_bits(Dim::Warp);

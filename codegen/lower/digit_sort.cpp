@@ -154,7 +154,9 @@ class DigitSorter {
       warp_barrier();
       l_.store_shared(place, {l_.b.CreateAdd(rank, l_.i32(1))}, is_last, op_.loc);
       warp_barrier();
-      counted.push_back(l_.b.CreateOr(digit, l_.b.CreateShl(rank, l_.i32(DigitSort::kDigitBits))));
+      // Opaque, so that both stay in one register.
+      counted.push_back(
+          l_.hw("opaque_b32", {l_.b.CreateOr(digit, l_.b.CreateShl(rank, l_.i32(DigitSort::kDigitBits)))}));
     }
     return counted;
   }
@@ -164,19 +166,25 @@ class DigitSorter {
   void sum_up_counters() {
     const int threads = 32 * plan_.warps, digits = std::max(1, kDigits / threads);
     llvm::Value* thread = threads > kDigits ? l_.b.CreateAnd(l_.thread(), l_.i32(kDigits - 1)) : l_.thread();
-    llvm::Value* has_digits = threads > kDigits ? l_.b.CreateICmpULT(l_.thread(), l_.i32(kDigits)) : nullptr;
-    Regs places, before;
+    llvm::Value* has_digits = l_.b.CreateICmpULT(l_.thread(), l_.i32(kDigits));
+    llvm::Value* first = word_at(counters_, l_.b.CreateMul(thread, l_.i32(digits)));
+    auto place = [&](int digit, int warp) { return l_.b.CreateAdd(first, l_.i32(4 * (warp * kDigits + digit))); };
     llvm::Value* total = l_.i32(0);
     for (int digit = 0; digit < digits; ++digit)
+      for (int warp = 0; warp < plan_.warps; ++warp) total = l_.b.CreateAdd(total, load_word(place(digit, warp)));
+    llvm::Value* sum = sum_of_threads_before(l_, total, records_, std::min(plan_.warps, kDigits / 32), op_.loc);
+    // Loaded once more, as a thread has no registers for all of them.
+    llvm::BasicBlock *of_digits = new_block("of_digits"), *after = new_block("summed");
+    l_.b.CreateCondBr(has_digits, of_digits, after);
+    l_.b.SetInsertPoint(of_digits);
+    for (int digit = 0; digit < digits; ++digit)
       for (int warp = 0; warp < plan_.warps; ++warp) {
-        llvm::Value* index = l_.b.CreateAdd(l_.b.CreateMul(thread, l_.i32(digits)), l_.i32(warp * kDigits + digit));
-        places.push_back(word_at(counters_, index));
-        before.push_back(total);
-        total = l_.b.CreateAdd(total, load_word(places.back()));
+        llvm::Value* count = load_word(place(digit, warp));
+        l_.store_shared(place(digit, warp), {sum}, nullptr, op_.loc);
+        sum = l_.b.CreateAdd(sum, count);
       }
-    llvm::Value* base = sum_of_threads_before(l_, total, records_, std::min(plan_.warps, kDigits / 32), op_.loc);
-    for (size_t i = 0; i < places.size(); ++i)
-      l_.store_shared(places[i], {l_.b.CreateAdd(base, before[i])}, has_digits, op_.loc);
+    l_.b.CreateBr(after);
+    l_.b.SetInsertPoint(after);
   }
 
   Lowering& l_;
