@@ -9,22 +9,12 @@ import triton
 import triton.language as tl
 
 from reduce import column_configs, first_larger, first_smaller, fitting_columns, neutral
+from tiles import united
 
 
 def configs():
     """Those of reduce_columns with 32 elements a thread at most, which are kept twice."""
     return [c for c in column_configs() if c.kwargs["ROWS"] * c.kwargs["COLS"] <= 1024 * c.num_warps]
-
-
-@triton.jit
-def united(count_a, mean_a, squares_a, count_b, mean_b, squares_b):
-    """Count, mean and squared differences from it of two parts of a column."""
-    count = count_a + count_b
-    share = count_b / tl.maximum(count, 1.0)
-    apart = mean_b - mean_a
-    mean = tl.where(count_b > 0, mean_a + apart * share, mean_a)
-    squares = tl.where((count_a > 0) & (count_b > 0), squares_a + squares_b + apart * apart * count_a * share, squares_a + squares_b)
-    return count, mean, squares
 
 
 @triton.jit

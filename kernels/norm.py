@@ -22,7 +22,7 @@ import triton.language as tl
 
 from tiles import (CLUSTERS, LEAST_OF_BLOCK, SHARED_PIECES, activate, aligned_elements, begin_aligned, columns, divide,
                    divide_rows, extent, in_line, inside, load_vector, piece_mask, quantised, row_scale, row_sum,
-                   shares_pieces, unit_of_rows, warp_sums)
+                   shares_pieces, unit_of_rows, united, warp_sums)
 
 WARPS = [4, 8, 16, 32, 2, 1]
 # Registers a thread at most, by warps: fewer of them, and more programs run at a time.
@@ -199,21 +199,34 @@ def row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, 
     sum_row = begin_aligned(row * sum_stride, UNIT)[0]
     out_row = begin_aligned(row * out_stride, UNIT)[0]
     mean = 0.0
+    squares = tl.zeros([PIECE], tl.float32)
     if CENTER:
-        total = tl.zeros([PIECE], tl.float32)
+        # Each element corrects the mean and the squared differences of those before it at its place in the pieces.
+        place = tl.arange(0, PIECE)
+        means = tl.zeros([PIECE], tl.float32)
+        number = 0.0
+        for start in tl.range(0, before + cols, PIECE, num_stages=STAGES):
+            at = start + place
+            mask = piece_mask(at, before, cols, UNIT)
+            h = load_sum(x_ptr, residual_ptr, x_row + at, residual_row + at, mask)
+            number += 1.0
+            share = 1.0 / number
+            if UNIT > 1:
+                share = tl.where(place < before, 1.0 / tl.maximum(number - 1.0, 1.0), share)
+            apart = tl.where(mask, h - means, 0.0)
+            means += apart * share
+            squares += apart * tl.where(mask, h - means, 0.0)
+        count = (before + cols - place + PIECE - 1) // PIECE
+        if UNIT > 1:
+            count -= (place < before).to(tl.int32)
+        _, mean, total = tl.reduce((count.to(tl.float32), means, squares), 0, united)
+    else:
         for start in tl.range(0, before + cols, PIECE, num_stages=STAGES):
             at = start + tl.arange(0, PIECE)
-            total += load_sum(x_ptr, residual_ptr, x_row + at, residual_row + at, piece_mask(at, before, cols, UNIT))
-        mean = tl.sum(total, axis=0) / cols
-    squares = tl.zeros([PIECE], tl.float32)
-    for start in tl.range(0, before + cols, PIECE, num_stages=STAGES):
-        at = start + tl.arange(0, PIECE)
-        mask = piece_mask(at, before, cols, UNIT)
-        h = load_sum(x_ptr, residual_ptr, x_row + at, residual_row + at, mask)
-        if CENTER:
-            h = tl.where(mask, h - mean, 0.0)
-        squares += h * h
-    factor = row_factor(tl.sum(squares, axis=0), cols, eps, L2)
+            h = load_sum(x_ptr, residual_ptr, x_row + at, residual_row + at, piece_mask(at, before, cols, UNIT))
+            squares += h * h
+        total = tl.sum(squares, axis=0)
+    factor = row_factor(total, cols, eps, L2)
     scale = 1.0
     if scales_ptr is not None:
         magnitude = tl.zeros([PIECE], tl.float32)

@@ -14,7 +14,7 @@ reduce_all takes all elements to one result: each program leaves that of its blo
 import triton
 import triton.language as tl
 
-from tiles import SHARED_PIECES, mostly_filled, shares_pieces
+from tiles import SHARED_PIECES, mostly_filled, shares_pieces, united
 
 
 @triton.jit
@@ -211,25 +211,38 @@ def reduce_rows(out_ptr, index_ptr, x_ptr, x_stride, rows, cols, rows_class, KIN
 
 
 @triton.autotune(configs=row_configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_rows})
+@triton.heuristics({"WHOLE": lambda args: args["cols"] <= args["WIDTH"]})
 @triton.jit
 def row_variance(out_ptr, mean_ptr, x_ptr, x_stride, rows, cols, correction, rows_class, ROWS: tl.constexpr,
-                 WIDTH: tl.constexpr, STAGES: tl.constexpr):
-    """Variance of each row, and its mean: the mean square of what is left after the mean is subtracted, whose rows are
-    read again from a cache."""
+                 WIDTH: tl.constexpr, STAGES: tl.constexpr, WHOLE: tl.constexpr):
+    """Variance of each row, and its mean. Of a row in one piece (WHOLE) the mean square of what is left after the mean is
+    subtracted; of others each element corrects the mean and the squared differences of those before it at its place, and
+    the places are put together, so that rows are read once."""
     row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
     x_row = x_ptr + row.to(tl.int64) * x_stride
-    total = tl.zeros([ROWS, WIDTH], tl.float32)
-    for first in tl.range(0, cols, WIDTH, num_stages=STAGES):
-        col = first + tl.arange(0, WIDTH)[None, :]
-        total += tl.load(x_row + col, mask=(row < rows) & (col < cols), other=0.0).to(tl.float32)
-    mean = (tl.sum(total, axis=1) / cols)[:, None]
-    squares = tl.zeros([ROWS, WIDTH], tl.float32)
-    for first in tl.range(0, cols, WIDTH, num_stages=STAGES):
-        col = first + tl.arange(0, WIDTH)[None, :]
+    col = tl.arange(0, WIDTH)[None, :]
+    if WHOLE:
         mask = (row < rows) & (col < cols)
-        left = tl.where(mask, tl.load(x_row + col, mask=mask, other=0.0).to(tl.float32) - mean, 0.0)
-        squares += left * left
-    variance = tl.sum(squares, axis=1)[:, None] / tl.maximum(cols - correction, 0)
+        x = tl.load(x_row + col, mask=mask, other=0.0).to(tl.float32)
+        mean = (tl.sum(x, axis=1) / cols)[:, None]
+        left = tl.where(mask, x - mean, 0.0)
+        squares = tl.sum(left * left, axis=1)[:, None]
+    else:
+        means = tl.zeros([ROWS, WIDTH], tl.float32)
+        squares = tl.zeros([ROWS, WIDTH], tl.float32)
+        count = 0.0
+        for first in tl.range(0, cols, WIDTH, num_stages=STAGES):
+            mask = (row < rows) & (first + col < cols)
+            x = tl.load(x_row + first + col, mask=mask, other=0.0).to(tl.float32)
+            count += 1.0
+            before = tl.where(mask, x - means, 0.0)
+            means += before * (1.0 / count)
+            squares += before * tl.where(mask, x - means, 0.0)
+        counts = tl.broadcast_to(((cols - col + WIDTH - 1) // WIDTH).to(tl.float32), [ROWS, WIDTH])
+        _, mean, squares = tl.reduce((counts, means, squares), 1, united)
+        mean = mean[:, None]
+        squares = squares[:, None]
+    variance = squares / tl.maximum(cols - correction, 0)
     tl.store(out_ptr + row, variance.to(out_ptr.dtype.element_ty), mask=row < rows)
     if mean_ptr is not None:
         tl.store(mean_ptr + row, mean.to(mean_ptr.dtype.element_ty), mask=row < rows)

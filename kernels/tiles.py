@@ -219,6 +219,17 @@ def join_sums(top, total, other_top, other_total):
 
 
 @triton.jit
+def united(count_a, mean_a, squares_a, count_b, mean_b, squares_b):
+    """Count, mean and squared differences from it of two parts (Chan et al., Updating formulae, 1979)."""
+    count = count_a + count_b
+    share = count_b / tl.maximum(count, 1.0)
+    apart = mean_b - mean_a
+    mean = tl.where(count_b > 0, mean_a + apart * share, mean_a)
+    squares = tl.where((count_a > 0) & (count_b > 0), squares_a + squares_b + apart * apart * count_a * share, squares_a + squares_b)
+    return count, mean, squares
+
+
+@triton.jit
 def load_vector(ptr, col, mask):
     """Elements of an argument that may be left out; then what is returned is not used."""
     if ptr is not None:

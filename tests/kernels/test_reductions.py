@@ -201,6 +201,24 @@ class Reductions(Case):
             self.near(dweight, (dy.exact * n).sum(0), "f32", 10, "dweight")
             self.near(dbias, dy.exact.sum(0), "f32", 10, "dbias")
 
+    def test_gradient_with_sums_in_shared_memory(self):
+        """With fewer registers than rows ahead and the sums of weight and bias take: of one block, of a cluster."""
+        rows, cols = 7, 4096
+        for warps, blocks, registers in ((8, 1, 80), (4, 2, 88)) if DEVICE.sm >= 90 else ((8, 1, 80), ):
+            x, dy, weight = normal((rows, cols), "f16"), normal((rows, cols), "f16"), normal(cols, "f16")
+            dx, dweight, dbias = empty((rows, cols), "f16"), empty(cols), empty(cols)
+            room, counters = DEVICE.array(np.zeros(8 * cols, np.float32)), DEVICE.array(np.zeros(4, np.int32))
+            tegula.load(str(SOURCE / "kernels" / "norm_backward.py"))["norm_backward"][(2,)](
+                dx.given, dweight.given, dbias.given, dy.given, x.given, weight.given, None, cols, cols, cols, 0, rows, cols, 1e-3, 2, room,
+                counters, CENTER=True, BLOCK=cols, ROWS=1, STAGES=2, PROGRAMS=1, RELOAD=False, PIECE=0, EVEN=True, WIDE=2048, PARTS=blocks,
+                WARPS=warps, num_warps=warps, num_ctas=blocks, maxnreg=registers)
+            h = x.exact - x.exact.mean(1, keepdims=True)
+            r = 1 / np.sqrt((h * h).mean(1, keepdims=True) + 1e-3)
+            n, g = h * r, dy.exact * weight.exact
+            self.near(dx, r * (g - g.mean(1, keepdims=True) - n * (g * n).mean(1, keepdims=True)), "f16", 4, "dx")
+            self.near(dweight, (dy.exact * n).sum(0), "f32", 10, "dweight")
+            self.near(dbias, dy.exact.sum(0), "f32", 10, "dbias")
+
     def test_scans(self):
 
         def test(shape, kind):

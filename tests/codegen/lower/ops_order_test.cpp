@@ -153,6 +153,29 @@ def kernel(x):
   EXPECT_EQ(ptx_of<int16_t>(text, 1).find("atom.shared.add"), std::string::npos);
 }
 
+// Keys that end in their place: none are equal, and of 32 bits half are in order already, so digits take two passes.
+TEST(Sort, KeysThatEndInTheirPlace) {
+  auto sorting = [](const char* type, int bits, const char* place) {
+    return fmt::format(R"(
+@triton.jit
+def kernel(x):
+    o = tl.arange(0, 1024)
+    number = tl.load(x + o).to(tl.{0})
+    tl.store(x + o, tl.sort(number << {1} | {2}))
+)",
+                       type, bits, place);
+  };
+  const char* doubled = "o.to(tl.uint64) << 1 | (number == 7).to(tl.uint64)";
+  for (const char* place : {"o.to(tl.uint64)", doubled}) {
+    const std::string ptx = ptx_of<uint32_t>(sorting("uint64", 32, place), 1);
+    EXPECT_NE(ptx.find("atom.shared.add"), std::string::npos);
+    EXPECT_EQ(ptx.find("subc"), std::string::npos) << ptx;
+  }
+  EXPECT_NE(ptx_of<uint32_t>(sorting("uint64", 31, "o.to(tl.uint64)"), 1).find("subc"), std::string::npos);
+  EXPECT_EQ(ptx_of<uint32_t>(sorting("uint32", 16, "o.to(tl.uint32)"), 1).find("atom.shared.add"), std::string::npos);
+  EXPECT_NE(ptx_of<uint32_t>(sorting("uint32", 15, "o.to(tl.uint32)"), 1).find("atom.shared.add"), std::string::npos);
+}
+
 TEST(Sort, TopK) {
   for_types<NumberTypes>([](auto type) { check_topk<decltype(type)>(1, 64, 4, next_warps()); });
   for (auto [rows, n, k] : {std::tuple{1, 512, 16}, std::tuple{1, 256, 1}, std::tuple{1, 64, 32}, std::tuple{16, 64, 4},
