@@ -8,7 +8,11 @@ than a group takes GROUPS of them, by a matrix of weights that is zero outside o
 Rows of the product are the pixels of `out`, its columns the output channels of a group, and K goes over kernel rows, kernel columns
 and the CHANNELS that the tile sees. The kernel's size and CHANNELS are compiled in. A K-step takes BLOCK_K channels of one place of
 the kernel; of fewer channels it takes BLOCK_K elements of K anywhere, whose places follow from their numbers. Which places of the kernel
-lie in the image is known for each pixel before the loop, a bit each.
+lie in the image is known for each pixel before the loop, a bit each. A kernel of one place without padding and strides sees
+the pixels of `x` in their order: LINEAR_X, where these lie at equal distances. LINEAR_OUT says so of the result.
+
+SWAP has the transposed product computed, channels by pixels: its instructions take any number of pixels, and read few channels' weights
+once for more of them.
 
 A convolution with few tiles leaves most of the GPU idle. With SHARES its tiles are divided along K among so many programs, which add
 up their sums as those of gemm.py's divided products do, in an order that is fixed.
@@ -23,8 +27,9 @@ from gemm_tiles import PROCESSORS
 from tiles import activate
 
 
-def tile(m, n, k, warps, stages, shares=0):
-    return triton.Config({"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "SHARES": shares}, num_warps=warps, num_stages=stages)
+def tile(m, n, k, warps, stages, shares=0, swap=False):
+    blocks = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "SHARES": shares, "SWAP": swap}
+    return triton.Config(blocks, num_warps=warps, num_stages=stages)
 
 
 def configs():
@@ -35,6 +40,10 @@ def configs():
                                    (128, 64, 64, 4, 6), (256, 64, 64, 8, 3), (128, 128, 64, 8, 3), (128, 96, 64, 4, 4), (256, 96, 64, 8, 3),
                                    (128, 192, 64, 8, 4), (64, 32, 32, 2, 4), (128, 16, 32, 4, 4), (16, 16, 32, 1, 2)]:
         found.append(tile(m, n, k, warps, stages))
+    for m, n, warps, stages in [(256, 64, 4, 4), (256, 64, 8, 4), (224, 64, 4, 4), (208, 64, 4, 4), (192, 64, 4, 4), (160, 64, 4, 4), (144, 64, 4, 5),
+                                (112, 64, 4, 6), (256, 128, 8, 3), (224, 128, 8, 3), (208, 128, 8, 4), (192, 128, 8, 4), (176, 128, 8, 4),
+                                (160, 128, 8, 4), (144, 128, 8, 4), (112, 128, 8, 5), (96, 128, 8, 5)]:
+        found.append(tile(m, n, 64, warps, stages, 0, True))
     return found
 
 
@@ -67,7 +76,7 @@ def divided(config, pixels, named_args):
     found = []
     for shares in [2, 4, 8, 16]:
         if tiles * shares <= PROCESSORS and steps >= 4 * shares:
-            found.append(tile(m, n, k, config.num_warps, config.num_stages, shares))
+            found.append(tile(m, n, k, config.num_warps, config.num_stages, shares, config.kwargs["SWAP"]))
     return found[-2:]
 
 
@@ -75,6 +84,17 @@ def groups_of(args):
     """Those of a tile."""
     columns = args["out_channels"] // args["groups"]
     return max(1, args["BLOCK_N"] // columns) if args["groups"] > 1 else 1
+
+
+def is_linear(images, rows, pixels, height, width):
+    """Whether all pixels lie at equal distances."""
+    return (rows == width * pixels or height == 1) and images == height * width * pixels
+
+
+def sees_pixels_in_order(args):
+    one = args["kernel_height"] == 1 and args["kernel_width"] == 1 and args["stride_h"] == 1 and args["stride_w"] == 1
+    inside = args["padding_h"] == 0 and args["padding_w"] == 0
+    return one and inside and is_linear(args["x_stride"], args["x_stride_1"], args["x_stride_2"], args["height"], args["width"])
 
 
 @triton.jit
@@ -95,7 +115,7 @@ def places_inside(y, x, height, width, dilation_h, dilation_w, HEIGHT: tl.conste
 @triton.jit
 def load_step(step, y, x, inside, corner, w_row, col, height, width, there, row_mask, col_mask, x_stride_1, x_stride_2, w_stride_1,
               w_stride_2, dilation_h, dilation_w, BLOCK_K: tl.constexpr, CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
-              GROUPS: tl.constexpr, COLUMNS: tl.constexpr):
+              GROUPS: tl.constexpr, COLUMNS: tl.constexpr, LINEAR_X: tl.constexpr):
     """A's and B's elements of a K-step: pixels x BLOCK_K and BLOCK_K x channels. y, x, `inside` and `corner`: where the kernel's first place
     lies in the image, which places lie in it, and the first one's address, for each pixel. `there` of CHANNELS exist."""
     depth = tl.arange(0, BLOCK_K)
@@ -112,15 +132,18 @@ def load_step(step, y, x, inside, corner, w_row, col, height, width, there, row_
         w_offset = (r * w_stride_1 + s * w_stride_2).trans(1, 0)
     else:
         STEPS: tl.constexpr = tl.cdiv(CHANNELS, BLOCK_K)
-        channel = step % STEPS * BLOCK_K + depth
+        first = (step if HEIGHT * WIDTH == 1 else step % STEPS) * BLOCK_K
+        channel = first + depth
         in_kernel = channel < (CHANNELS if CHANNELS % BLOCK_K > 0 else STEPS * BLOCK_K)
-        place = step // STEPS
+        place = 0 if HEIGHT * WIDTH == 1 else step // STEPS
         r = place // WIDTH
         s = place % WIDTH
         at = tl.cast(r * dilation_h, tl.int64) * x_stride_1 + tl.cast(s * dilation_w, tl.int64) * x_stride_2
-        a_ptrs = (corner + at)[:, None] + channel[None, :]
+        a_ptrs = (corner[:, None] + depth[None, :]) + (at + first)  # what changes from step to step is a number
         w_offset = r * w_stride_1 + s * w_stride_2
-    if HEIGHT * WIDTH <= 64:
+    if LINEAR_X:
+        in_image = row_mask[:, None]
+    elif HEIGHT * WIDTH <= 64:
         in_image = (inside[:, None] >> place & 1) != 0  # row_mask among it
     else:
         place_y = y[:, None] + r * dilation_h
@@ -139,14 +162,17 @@ def load_step(step, y, x, inside, corner, w_row, col, height, width, there, row_
 
 @triton.jit
 def store_pixels(acc, pixel, channel, col_mask, out_ptr, bias_ptr, batch, out_height, out_width, out_stride, out_stride_1, out_stride_2,
-                 EPILOGUE: tl.constexpr):
+                 EPILOGUE: tl.constexpr, LINEAR_OUT: tl.constexpr):
     """The epilogue of some pixels' sums."""
     size = out_height * out_width
     if bias_ptr is not None:
         acc += tl.load(bias_ptr + channel, mask=col_mask, other=0.0).to(tl.float32)[None, :]
-    y = (pixel % size // out_width).to(tl.int64)
-    x = (pixel % out_width).to(tl.int64)
-    out_row = out_ptr + (pixel // size).to(tl.int64) * out_stride + y * out_stride_1 + x * out_stride_2
+    if LINEAR_OUT:
+        out_row = out_ptr + pixel.to(tl.int64) * out_stride_2
+    else:
+        y = (pixel % size // out_width).to(tl.int64)
+        x = (pixel % out_width).to(tl.int64)
+        out_row = out_ptr + (pixel // size).to(tl.int64) * out_stride + y * out_stride_1 + x * out_stride_2
     result = activate(acc, EPILOGUE).to(out_ptr.dtype.element_ty)
     tl.store(out_row[:, None] + channel[None, :], result, mask=(pixel < batch * size)[:, None] & col_mask[None, :])
 
@@ -154,13 +180,13 @@ def store_pixels(acc, pixel, channel, col_mask, out_ptr, bias_ptr, batch, out_he
 @triton.jit
 def store_part(part, first_pixel, partials, channel, col_mask, out_ptr, bias_ptr, batch, out_height, out_width, out_stride, out_stride_1,
                out_stride_2, EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, SHARES: tl.constexpr,
-               ROWS: tl.constexpr):
+               LINEAR_OUT: tl.constexpr, ROWS: tl.constexpr):
     """A part of a tile's pixels, whose sums are those of all shares."""
     row = part * ROWS + tl.arange(0, ROWS)
     AHEAD: tl.constexpr = min(SHARES, max(1, 8192 // (ROWS * BLOCK_N)))
     acc = add_shares(tl.zeros((ROWS, BLOCK_N), dtype=tl.float32), 0, partials, SHARES, row, AHEAD, BLOCK_M, BLOCK_N)
     store_pixels(acc, first_pixel + row, channel, col_mask, out_ptr, bias_ptr, batch, out_height, out_width, out_stride, out_stride_1,
-                 out_stride_2, EPILOGUE)
+                 out_stride_2, EPILOGUE, LINEAR_OUT)
 
 
 @triton.autotune(configs=configs(), key=["batch", "out_height", "out_width", "out_channels", "group_channels", "groups", "kernel_height",
@@ -172,14 +198,17 @@ def store_part(part, first_pixel, partials, channel, col_mask, out_ptr, bias_ptr
     "CHANNELS": lambda args: groups_of(args) * args["group_channels"],
     "HEIGHT": lambda args: args["kernel_height"],
     "WIDTH": lambda args: args["kernel_width"],
+    "LINEAR_X": lambda args: sees_pixels_in_order(args),
+    "LINEAR_OUT": lambda args: is_linear(args["out_stride"], args["out_stride_1"], args["out_stride_2"], args["out_height"], args["out_width"]),
 })
 @triton.jit
 def conv2d(out_ptr, x_ptr, w_ptr, bias_ptr, batch, height, width, out_height, out_width, out_channels, kernel_height, kernel_width,
            group_channels, out_stride, out_stride_1, out_stride_2, x_stride, x_stride_1, x_stride_2, w_stride, w_stride_1, w_stride_2,
            stride_h, stride_w, padding_h, padding_w, dilation_h, dilation_w, groups, partials_ptr, counters_ptr,
            EPILOGUE: tl.constexpr,
-           BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SHARES: tl.constexpr, GROUPS: tl.constexpr, COLUMNS: tl.constexpr,
-           CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
+           BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SHARES: tl.constexpr, SWAP: tl.constexpr,
+           GROUPS: tl.constexpr, COLUMNS: tl.constexpr, CHANNELS: tl.constexpr, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+           LINEAR_X: tl.constexpr, LINEAR_OUT: tl.constexpr):
     """A program takes BLOCK_M pixels and BLOCK_N output channels of a group, or all of several; of SHARES that divide K each the
     pixels of a part."""
     columns = out_channels // groups * GROUPS
@@ -187,12 +216,14 @@ def conv2d(out_ptr, x_ptr, w_ptr, bias_ptr, batch, height, width, out_height, ou
     size = out_height * out_width
     tiles = tl.cdiv(batch * size, BLOCK_M) * tiles_n
     program = tl.program_id(0) % tiles
-    group = program % tiles_n // tl.cdiv(columns, BLOCK_N)
+    group = 0 if groups == 1 else program % tiles_n // tl.cdiv(columns, BLOCK_N)
     col = program % tl.cdiv(columns, BLOCK_N) * BLOCK_N + tl.arange(0, BLOCK_N)
     first_pixel = program // tiles_n * BLOCK_M
     pixel = first_pixel + tl.arange(0, BLOCK_M)
     row_mask = pixel < batch * size
-    col_mask = (col < columns) & (group * columns + col < out_channels)
+    col_mask = col < columns
+    if GROUPS > 1:
+        col_mask &= group * columns + col < out_channels
     image = (pixel // size).to(tl.int64)
     y = pixel % size // out_width
     x = pixel % out_width
@@ -200,11 +231,14 @@ def conv2d(out_ptr, x_ptr, w_ptr, bias_ptr, batch, height, width, out_height, ou
     channel = group * columns + col
     first_y = y * stride_h - padding_h
     first_x = x * stride_w - padding_w
-    corner = x_ptr + image * x_stride + first_y.to(tl.int64) * x_stride_1 + first_x.to(tl.int64) * x_stride_2 + group * CHANNELS
+    if LINEAR_X:
+        corner = x_ptr + pixel.to(tl.int64) * x_stride_2 + group * CHANNELS
+    else:
+        corner = x_ptr + image * x_stride + first_y.to(tl.int64) * x_stride_1 + first_x.to(tl.int64) * x_stride_2 + group * CHANNELS
     w_row = w_ptr + channel.to(tl.int64) * w_stride
     there = groups * group_channels - group * CHANNELS
     inside = first_x
-    if HEIGHT * WIDTH <= 64:
+    if HEIGHT * WIDTH <= 64 and not LINEAR_X:
         inside = places_inside(first_y, first_x, height, width, dilation_h, dilation_w, HEIGHT, WIDTH)
         inside = tl.where(row_mask, inside, 0)
     STEPS: tl.constexpr = tl.cdiv(HEIGHT * WIDTH * CHANNELS, BLOCK_K) if CHANNELS < BLOCK_K else HEIGHT * WIDTH * tl.cdiv(CHANNELS, BLOCK_K)
@@ -217,22 +251,27 @@ def conv2d(out_ptr, x_ptr, w_ptr, bias_ptr, batch, height, width, out_height, ou
         tl.atomic_add(counters, 65536, sem="relaxed")
         begin = share * (STEPS // SHARES) + min(share, STEPS % SHARES)
         end = begin + STEPS // SHARES + (share < STEPS % SHARES)
-    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    acc = tl.zeros((BLOCK_N, BLOCK_M) if SWAP else (BLOCK_M, BLOCK_N), dtype=tl.float32)
     for step in range(begin, end):
         a, b = load_step(step, first_y, first_x, inside, corner, w_row, col, height, width, there, row_mask, col_mask, x_stride_1, x_stride_2,
-                         w_stride_1, w_stride_2, dilation_h, dilation_w, BLOCK_K, CHANNELS, HEIGHT, WIDTH, GROUPS, COLUMNS)
-        acc = tl.dot(a, b, acc)
+                         w_stride_1, w_stride_2, dilation_h, dilation_w, BLOCK_K, CHANNELS, HEIGHT, WIDTH, GROUPS, COLUMNS, LINEAR_X)
+        if SWAP:
+            acc = tl.dot(tl.trans(b), tl.trans(a), acc)
+        else:
+            acc = tl.dot(a, b, acc)
+    if SWAP:
+        acc = tl.trans(acc)
     if SHARES == 0:
         store_pixels(acc, pixel, channel, col_mask, out_ptr, bias_ptr, batch, out_height, out_width, out_stride, out_stride_1, out_stride_2,
-                     EPILOGUE)
+                     EPILOGUE, LINEAR_OUT)
     else:
         ROWS: tl.constexpr = BLOCK_M // SHARES
         alone = hand_over(acc, share, SHARES, partials, counters, BLOCK_M, BLOCK_N, SHARES)
         if not alone:
             store_part(share, first_pixel, partials, channel, col_mask, out_ptr, bias_ptr, batch, out_height, out_width, out_stride,
-                       out_stride_1, out_stride_2, EPILOGUE, BLOCK_M, BLOCK_N, SHARES, ROWS)
+                       out_stride_1, out_stride_2, EPILOGUE, BLOCK_M, BLOCK_N, SHARES, LINEAR_OUT, ROWS)
         undone = leave(alone, SHARES, counters)
         for part in range(0, SHARES if undone != 0 else 0):
             if (undone >> part) % 2 != 0:
                 store_part(part, first_pixel, partials, channel, col_mask, out_ptr, bias_ptr, batch, out_height, out_width, out_stride,
-                           out_stride_1, out_stride_2, EPILOGUE, BLOCK_M, BLOCK_N, SHARES, ROWS)
+                           out_stride_1, out_stride_2, EPILOGUE, BLOCK_M, BLOCK_N, SHARES, LINEAR_OUT, ROWS)

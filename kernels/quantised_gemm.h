@@ -26,7 +26,8 @@ struct QuantisedGemmOptions {
 /// What quantise_rows() and quantise_groups() make of weights is such.
 ///
 /// Weights become numbers of a's type on their way to the tensor cores. Sums of a group are scaled in fp32: the error
-/// is that of gemm() with exact weights, but for e2m1 and zeros that are no integers, which are rounded to a's type.
+/// is that of gemm() with exact weights, but for e2m1 and zeros that are no integers, which are rounded to a's type. Of
+/// rows of a with elements that are not finite nothing is said but that their results are not, or NaN.
 /// Throws LaunchError for operands that do not fit, and what Kernel::launch throws. Traffic: the weights and scales
 /// once, M K elements read, M N written. Few rows are bound by the weights' way from memory. Frantar et al.: Marlin,
 /// 2024.

@@ -4,12 +4,13 @@ cores: W is never there in 16 bits.
 A is M x K, float16 or bfloat16; W is N x K, as the weights of linear layers are, of int8 or float8, or two numbers of 4 bits in a
 uint8, the first one in the low half: PACKED = int4, -8 to 7; uint4, 0 to 15; e2m1, a sign and one of 0, 0.5, 1, 1.5, 2, 3, 4, 6.
 W[n, k] stands for (w - zeros[n, g]) * scales[n, g], g = k // GROUP, or g = 0 for GROUP = 0; `zeros` may be None. Scales of uint8
-are exponents of 2 plus 127. The products of a group are summed up and then scaled, in fp32: weights are not rounded (zeros are,
-to A's type, in which integers up to 128 are exact).
+are exponents of 2 plus 127. The products of a group are summed up and then scaled, in fp32: weights are not rounded (where the warps
+divide the tile, zeros are, to A's type, in which integers up to 128 are exact).
 
 The transposed product W A^T is computed, whose instructions take 8 rows of A and more. For up to 16 rows a thread may take its part of W
 from memory in pieces of 16 bytes and have the tensor cores' operand in its registers: K is counted in the order that makes it so. Then the
-warps divide the K-steps into SHARES (0: they divide the tile), and add up their sums at the end. One or
+warps divide the K-steps into SHARES (0: they divide the tile), and add up their sums at the end. What weights are less is taken from the
+sums there, as that many sums of A: rows of A that are not finite give NaN. One or
 two rows of A may be multiplied without tensor cores (BLOCK_M = 1): a thread has a piece of 16 bytes of each of BLOCK_N rows of W, and no
 thread waits for another before the sums are complete. Where tiles are few, several programs share the K-steps of a tile; the last one that
 is done adds up their sums in order, so that results are the same in every run.
@@ -196,9 +197,9 @@ def load_weights(w_row, first, K, row_mask, zero, PACKED: tl.constexpr, TYPE: tl
 
 
 @triton.jit
-def load_column(ptr, row, group, stride, mask):
-    """Scales or zeros of rows of W for a group, as a column of fp32."""
-    x = tl.load(ptr + row.to(tl.int64) * stride + group, mask=mask, other=0)
+def load_column(ptr, row, group, stride, mask, then=0):
+    """Scales or zeros of rows of W for a group, as a column of fp32. `then`: so many groups further."""
+    x = tl.load(ptr + row.to(tl.int64) * stride + group + then, mask=mask, other=0)
     if ptr.dtype.element_ty == tl.uint8:
         return x.to(tl.int32)
     else:
@@ -206,8 +207,8 @@ def load_column(ptr, row, group, stride, mask):
 
 
 @triton.jit
-def load_scales(scales_ptr, row, group, stride, mask):
-    x = load_column(scales_ptr, row, group, stride, mask)
+def load_scales(scales_ptr, row, group, stride, mask, then=0):
+    x = load_column(scales_ptr, row, group, stride, mask, then)
     if scales_ptr.dtype.element_ty == tl.uint8:
         return power_of_two(x)
     else:
@@ -276,60 +277,191 @@ def multiply(acc, begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_pt
 
 
 @triton.jit
+def plain_pairs(word, TYPE: tl.constexpr, SIGNED: tl.constexpr):
+    """Numbers i and i + 4 of the eight in each word, i = 0 to 3, as pairs of TYPE (two in a word): 2^-24 times the numbers in float16,
+    whose bits they are then, and 128 plus these in bfloat16; signed ones are 8 more."""
+    EIGHT: tl.constexpr = "8" if SIGNED else "0"
+    if TYPE == tl.float16:
+        # In bits 4 to 7 numbers count 16 times as much.
+        ASM: tl.constexpr = f"""{{
+            .reg .b32 next, part;
+            mov.b32 part, 0x2C002C00;
+            shr.u32 next, $4, 8;
+            lop3.b32 $0, $4, 0x000F000F, 0x000{EIGHT}000{EIGHT}, 0x6A;
+            lop3.b32 $1, $4, 0x00F000F0, 0x00{EIGHT}000{EIGHT}0, 0x6A;
+            lop3.b32 $2, next, 0x000F000F, 0x000{EIGHT}000{EIGHT}, 0x6A;
+            lop3.b32 $3, next, 0x00F000F0, 0x00{EIGHT}000{EIGHT}0, 0x6A;
+            mul.rn.f16x2 $1, $1, part;
+            mul.rn.f16x2 $3, $3, part;
+        }}"""
+    else:
+        ASM: tl.constexpr = f"""{{
+            .reg .b32 w<4>;
+            shr.u32 w1, $4, 4;
+            shr.u32 w2, $4, 8;
+            shr.u32 w3, $4, 12;
+            lop3.b32 $0, $4, 0x000F000F, 0x430{EIGHT}430{EIGHT}, 0x6A;
+            lop3.b32 $1, w1, 0x000F000F, 0x430{EIGHT}430{EIGHT}, 0x6A;
+            lop3.b32 $2, w2, 0x000F000F, 0x430{EIGHT}430{EIGHT}, 0x6A;
+            lop3.b32 $3, w3, 0x000F000F, 0x430{EIGHT}430{EIGHT}, 0x6A;
+        }}"""
+    return tl.inline_asm_elementwise(ASM, "=&r,=&r,=&r,=&r,r", [word], (tl.int32, tl.int32, tl.int32, tl.int32), True, 1)
+
+
+@triton.jit
+def plain_bytes(w, TYPE: tl.constexpr):
+    """int8 as TYPE, four at a time."""
+    if TYPE == tl.float16:
+        # Bits of 1024 + 128 + w.
+        ASM: tl.constexpr = """{
+            .reg .b32 w, high, less;
+            mov.b32 high, 0x64646464;
+            mov.b32 less, 0xE480E480;
+            xor.b32 w, $2, 0x80808080;
+            prmt.b32 $0, w, high, 0x4140;
+            prmt.b32 $1, w, high, 0x4342;
+            add.rn.f16x2 $0, $0, less;
+            add.rn.f16x2 $1, $1, less;
+        }"""
+    else:
+        # Bits of 128 + the lower seven bits, less those of 128 or, of what is negative, 256.
+        ASM: tl.constexpr = """{
+            .reg .b32 a, b, c, d, minus;
+            mov.b32 minus, 0xBF80BF80;
+            prmt.b32 a, $2, 0, 0x4140;
+            prmt.b32 b, $2, 0, 0x4342;
+            lop3.b32 c, a, 0x00800080, 0x43004300, 0xEA;
+            lop3.b32 d, b, 0x00800080, 0x43004300, 0xEA;
+            lop3.b32 a, a, 0x007F007F, 0x43004300, 0xEA;
+            lop3.b32 b, b, 0x007F007F, 0x43004300, 0xEA;
+            fma.rn.bf16x2 $0, c, minus, a;
+            fma.rn.bf16x2 $1, d, minus, b;
+        }"""
+    return tl.inline_asm_elementwise(ASM, "=&r,=&r,r", [w], TYPE, True, 4)
+
+
+@triton.jit
+def plain_weights(w_row, first, left, PACKED: tl.constexpr, TYPE: tl.constexpr, BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr):
+    """Columns from `first` on, `left` of which exist, of rows that begin at w_row, R x 1, as TYPE: integers of 4 bits in units and with
+    more, as unit() and excess() say."""
+    ELEMENT: tl.constexpr = w_row.dtype.element_ty
+    if ELEMENT == tl.uint8:
+        at = tl.arange(0, BLOCK_K // 8)[None, :]
+        words = w_row.to(tl.pointer_type(tl.int32)) + first // 8 + at
+        word = tl.load(words) if EVEN_K else tl.load(words, mask=8 * at < left, other=0)
+        if PACKED == "e2m1":
+            code = word[:, :, None] >> 4 * tl.arange(0, 8)[None, None, :] & 15
+            return tl.reshape(value_of(code, PACKED), [word.shape[0], BLOCK_K]).to(TYPE)
+        else:
+            p0, p1, p2, p3 = plain_pairs(word, TYPE, PACKED == "int4")
+            a0, b0 = halves(p0, TYPE)
+            a1, b1 = halves(p1, TYPE)
+            a2, b2 = halves(p2, TYPE)
+            a3, b3 = halves(p3, TYPE)
+            even = tl.join(tl.join(a0, b0), tl.join(a2, b2))  # R x W x half of a word x (number // 2)
+            odd = tl.join(tl.join(a1, b1), tl.join(a3, b3))
+            return tl.reshape(tl.join(even, odd), [word.shape[0], BLOCK_K])
+    else:
+        at = tl.arange(0, BLOCK_K)[None, :]
+        w = tl.load(w_row + first + at) if EVEN_K else tl.load(w_row + first + at, mask=at < left, other=0.0)
+        return plain_bytes(w, TYPE) if ELEMENT == tl.int8 else w.to(TYPE)
+
+
+@triton.jit
+def excess(ELEMENT: tl.constexpr, PACKED: tl.constexpr, TYPE: tl.constexpr):
+    """What plain_weights() has more than the weights."""
+    if ELEMENT == tl.uint8 and PACKED != "e2m1":
+        return (0 if TYPE == tl.float16 else 128) + (8 if PACKED == "int4" else 0)
+    else:
+        return 0
+
+
+@triton.jit
+def unit(ELEMENT: tl.constexpr, PACKED: tl.constexpr, TYPE: tl.constexpr):
+    """What 1 is in plain_weights()."""
+    if ELEMENT == tl.uint8 and PACKED != "e2m1" and TYPE == tl.float16:
+        return 5.9604644775390625e-08
+    else:
+        return 1.0
+
+
+@triton.jit
 def multiply_shares(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N, K, a_stride, b_stride, scales_stride, zeros_stride,
                     PACKED: tl.constexpr, GROUP: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
                     STEP: tl.constexpr, SHARES: tl.constexpr, STAGES: tl.constexpr, EVEN_K: tl.constexpr):
     """The same with STEP / BLOCK_K products at a time, a batch whose sums are added up at the end: every SHARES of them are of as many
-    warps, each of which has its operands in its registers as they come from memory."""
+    warps, each of which has its operands in its registers as they come from memory, and PER products that follow each other along K.
+
+    sum((w - zero) a) = sum(w a) - zero sum(a): what weights are to be less is no matter of theirs. Sums of A are products, too, of a
+    matrix of ones, once for all rows of W."""
     TYPE: tl.constexpr = a_ptr.dtype.element_ty
-    FOUR_BITS: tl.constexpr = b_ptr.dtype.element_ty == tl.uint8
-    FRACTIONS: tl.constexpr = has_fractions(zeros_ptr)
+    ELEMENT: tl.constexpr = b_ptr.dtype.element_ty
+    FOUR_BITS: tl.constexpr = ELEMENT == tl.uint8
+    EXCESS: tl.constexpr = excess(ELEMENT, PACKED, TYPE)
+    UNIT: tl.constexpr = unit(ELEMENT, PACKED, TYPE)
     BATCH: tl.constexpr = STEP // BLOCK_K
+    PER: tl.constexpr = BATCH // SHARES
     ROWS: tl.constexpr = BATCH * BLOCK_N
+    LESS: tl.constexpr = zeros_ptr is not None or EXCESS > 0
     row, row_there = rows_within(row, N, True)
     col, col_there = rows_within(first_col + tl.arange(0, BLOCK_M), M, True)
     number = tl.arange(0, BATCH)
     depth = tl.arange(0, BLOCK_K)
-    first = number * BLOCK_K
+    first = (number % SHARES * PER + number // SHARES) * BLOCK_K
     a_ptrs = a_ptr + col.to(tl.int64)[None, :, None] * a_stride + first[:, None, None] + depth[None, None, :] + tl.cast(begin, tl.int64) * STEP
     b_row = b_ptr + row.to(tl.int64)[None, :] * b_stride + (first // 2 if FOUR_BITS else first)[:, None]
     b_row = tl.reshape(b_row, [ROWS, 1])
     left = tl.reshape(tl.broadcast_to(K - first[:, None], [BATCH, BLOCK_N]), [ROWS, 1])
-    zero = tl.zeros([ROWS, 1], tl.float32)
-    if zeros_ptr is not None and GROUP == 0:
-        zero = load_column(zeros_ptr, row, 0, zeros_stride, row_there)
-        zero = tl.reshape(tl.broadcast_to(zero.to(tl.float32)[None, :], [BATCH, BLOCK_N]), [ROWS, 1])
-    acc = tl.zeros([BLOCK_N, BLOCK_M] if BATCH == 1 else [SHARES, BLOCK_N, BLOCK_M], tl.float32)
+    of_share = PER * tl.arange(0, SHARES)[None, :, None]  # the first one along K
+    then = tl.arange(0, PER)[:, None, None]
+    scale = tl.zeros([BATCH, BLOCK_N], tl.float32)
+    less = tl.full([BATCH, BLOCK_N], EXCESS, tl.float32)
+    ones = tl.full([BATCH, 16, BLOCK_K], UNIT, TYPE)
+    acc = tl.zeros([BATCH, BLOCK_N, BLOCK_M], tl.float32)
+    sums = tl.zeros([BATCH, 16, BLOCK_M], tl.float32)
     for step in tl.range(begin, end, num_stages=STAGES):
-        group_there = tl.broadcast_to((number * BLOCK_K < K - step * STEP)[:, None], [BATCH, BLOCK_N])
+        b = plain_weights(b_row, step * STEP, left - step * STEP, PACKED, TYPE, BLOCK_K, EVEN_K)
+        if GROUP > 0:
+            group = step * BATCH + of_share
+            there = tl.full([PER, SHARES, BLOCK_N], True, tl.int1) if EVEN_K else tl.broadcast_to((group + then) * GROUP < K, [PER, SHARES, BLOCK_N])
+            scale = tl.reshape(load_scales(scales_ptr, row[None, None, :], group, scales_stride, there, then), [BATCH, BLOCK_N])
+            if zeros_ptr is not None:
+                zero = load_column(zeros_ptr, row[None, None, :], group, zeros_stride, there, then).to(tl.float32)
+                less = tl.reshape(zero, [BATCH, BLOCK_N]) + EXCESS
         if EVEN_K:
-            group_there = tl.full([BATCH, BLOCK_N], True, tl.int1)
             a = tl.load(a_ptrs)
         else:
             a = tl.load(a_ptrs, mask=(depth[None, :] < K - step * STEP - first[:, None])[:, None, :], other=0.0)
+        b = tl.reshape(in_fragments(b, FOUR_BITS), [BATCH, BLOCK_N, BLOCK_K])
+        a = tl.reshape(in_fragments(tl.reshape(a, [BATCH * BLOCK_M, BLOCK_K]), FOUR_BITS), [BATCH, BLOCK_M, BLOCK_K])
+        a = tl.trans(a, (0, 2, 1))
         if GROUP > 0:
-            group = step * BATCH + number[:, None]
-            scale = load_scales(scales_ptr, row[None, :], group, scales_stride, group_there)
-            if zeros_ptr is not None:
-                zero = tl.reshape(load_column(zeros_ptr, row[None, :], group, zeros_stride, group_there).to(tl.float32), [ROWS, 1])
-        b = load_weights(b_row, step * STEP, left, tl.full([ROWS, 1], True, tl.int1), zero, PACKED, TYPE, BLOCK_K, EVEN_K, FRACTIONS)
-        b = in_fragments(b, FOUR_BITS)
-        a = in_fragments(tl.reshape(a, [BATCH * BLOCK_M, BLOCK_K]), FOUR_BITS)
-        if BATCH == 1:
-            products = tl.dot(b, tl.trans(a))
-            acc += products * tl.reshape(scale, [BLOCK_N, 1]) if GROUP > 0 else products
+            products = tl.dot(b, a)
+            if LESS:
+                products -= less[:, :, None] * for_all_rows(tl.dot(ones, a), BLOCK_N)
+            acc += products * scale[:, :, None]
         else:
-            a = tl.reshape(a, [BATCH, BLOCK_M, BLOCK_K])
-            products = tl.dot(tl.reshape(b, [BATCH, BLOCK_N, BLOCK_K]), tl.trans(a, (0, 2, 1)))
-            if GROUP > 0:
-                products *= scale[:, :, None]
-            acc += tl.sum(tl.reshape(products, [BATCH // SHARES, SHARES, BLOCK_N, BLOCK_M]), axis=0)
+            acc = tl.dot(b, a, acc)
+            if LESS:
+                sums = tl.dot(ones, a, sums)
         a_ptrs += STEP
-    if BATCH > 1:
-        acc = tl.sum(acc, axis=0)
+    if GROUP == 0 and LESS:
+        if zeros_ptr is not None:
+            zero = load_column(zeros_ptr, row, 0, zeros_stride, row_there).to(tl.float32)
+            less = tl.broadcast_to((zero + EXCESS)[None, :], [BATCH, BLOCK_N])
+        acc -= less[:, :, None] * for_all_rows(sums, BLOCK_N)
+    acc = tl.sum(tl.sum(tl.reshape(acc, [PER, SHARES, BLOCK_N, BLOCK_M]), axis=0), axis=0)
     if GROUP == 0:
         acc *= load_scales(scales_ptr, row, 0, scales_stride, row_there)[:, None]
-    return acc
+    return acc * (1 / UNIT)
+
+
+@triton.jit
+def for_all_rows(x, ROWS: tl.constexpr):
+    """The first row of each matrix, which all of its 16 rows are, ROWS times, a multiple of 16."""
+    BATCH: tl.constexpr = x.shape[0]
+    M: tl.constexpr = x.shape[2]
+    return tl.reshape(tl.broadcast_to(x[:, None, :, :], [BATCH, ROWS // 16, 16, M]), [BATCH, ROWS, M])
 
 
 @triton.jit
@@ -398,19 +530,24 @@ def quantised_gemm(out_ptr, a_ptr, b_ptr, scales_ptr, zeros_ptr, bias_ptr, M, N,
                    zeros_stride, m_class, partials_ptr, counters_ptr, EPILOGUE: tl.constexpr, PACKED: tl.constexpr, GROUP: tl.constexpr,
                    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, STEP: tl.constexpr, PROGRAMS: tl.constexpr, STAGES: tl.constexpr, SHARES: tl.constexpr,
                    BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr):
-    """About PROGRAMS programs a multiprocessor, a multiple of the number of tiles. Those of a tile leave their sums, and the last
-    one sets the tile's counter back."""
-    tiles_m = tl.cdiv(M, BLOCK_M)
-    tiles = tiles_m * tl.cdiv(N, BLOCK_N)
-    splits = tl.num_programs(0) // tiles
-    program = tl.program_id(0) // splits
-    share = tl.program_id(0) % splits
+    """About PROGRAMS programs a multiprocessor, a multiple of the number of tiles; 0: one a tile. Those of a tile leave their sums, and
+    the last one sets the tile's counter back. Where SHARES divide K, BLOCK_M is M at least."""
+    tiles_m = 1 if SHARES > 0 else tl.cdiv(M, BLOCK_M)
+    splits = 1
+    share = 0
+    program = tl.program_id(0)
+    steps = tl.cdiv(K, STEP if SHARES > 0 else BLOCK_K)
+    begin = 0
+    end = steps
+    if PROGRAMS > 0:
+        splits = tl.num_programs(0) // (tiles_m * tl.cdiv(N, BLOCK_N))
+        share = program % splits
+        program = program // splits
+        begin = share * (steps // splits) + min(share, steps % splits)
+        end = begin + steps // splits + (share < steps % splits)
     row = program // tiles_m * BLOCK_N + tl.arange(0, BLOCK_N)
     first_col = program % tiles_m * BLOCK_M
     col = first_col + tl.arange(0, BLOCK_M)
-    steps = tl.cdiv(K, STEP if SHARES > 0 else BLOCK_K)
-    begin = share * (steps // splits) + min(share, steps % splits)
-    end = begin + steps // splits + (share < steps % splits)
     if BLOCK_M == 1:
         acc = multiply_row(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N, K, a_stride, b_stride, scales_stride,
                            zeros_stride, PACKED, GROUP, BLOCK_N, BLOCK_K, STAGES, EVEN_K)

@@ -460,8 +460,7 @@ void lower_AsyncCopy(Lowering& l, const ir::Op& op) {
     if (width * bytes < kLeastCopyBytes) {
       l.store_shared(to, load_global(l, pointers[r], Regs(width, zero), exists, op), nullptr, op.loc);
     } else {
-      llvm::Value* size = l.b.CreateSelect(exists, l.i32(width * bytes), l.i32(0));
-      l.hw(fmt::format("cp_async_{}", width * bytes), {to, pointers[r], size, l.site(op.loc)});
+      l.hw(fmt::format("cp_async_{}", width * bytes), {to, pointers[r], exists, l.site(op.loc)});
     }
   }
 }

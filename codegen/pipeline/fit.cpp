@@ -98,6 +98,8 @@ bool fits_around(const Func& func, const Target& target, const Stores& stores, i
 int fit_loads(const Func& func, const Target& target, const Op& loop, std::vector<Op*>& loads, int64_t wanted,
               bool all) {
   int64_t budget = kBudget;
+  // Who limits registers wants many programs at a time, which have loads in flight, too: a quarter of the registers.
+  if (func.maxnreg()) budget = std::min<int64_t>(budget, func.maxnreg());
   if (!all) {
     int64_t free = 4 * register_limit(func, target) - kOverhead - kCopiesForProduct * bytes_of(loads);
     for (const auto& carried : loop.results)

@@ -22,10 +22,11 @@ enum class Feature : uint32_t {
   Cluster = 256,
   DependentLaunch = 512,
   CvtFloat8 = 1024,
-  MmaFloat8 = 2048,      ///< by mma.sync at full rate
-  CvtIntBf16 = 4096,     ///< integers to bfloat16 by one rounding
-  Setmaxnreg = 8192,     ///< registers pass from some warps of a program to others
-  AtomicVector = 16384,  ///< atomic sums of 16 bytes of floats
+  MmaFloat8 = 2048,       ///< by mma.sync at full rate
+  CvtIntBf16 = 4096,      ///< integers to bfloat16 by one rounding
+  Setmaxnreg = 8192,      ///< registers pass from some warps of a program to others
+  AtomicVector = 16384,   ///< atomic sums of 16 bytes of floats
+  CpAsyncIgnore = 32768,  ///< copies by a predicate (PTX 7.5)
 };
 
 /// What an architecture's usual device can do at most.

@@ -259,9 +259,9 @@ class Convolution(Case):
     def test_divided_tiles(self):
         """Programs that divide K of a tile add up their sums; a second launch finds the counters as the first one did."""
         text = tegula.load(str(SOURCE / "kernels" / "conv2d.py")).conv2d
-        for batch, size, channels, outputs, kernel, stride, m, n, k, shares in (
-            (1, 7, 64, 64, 7, 2, 64, 64, 64, 8), (1, 7, 64, 70, 3, 1, 64, 64, 64, 2), (2, 9, 40, 96, 3, 1, 128, 64, 32, 4),
-            (1, 6, 128, 64, 5, 1, 64, 32, 64, 16)
+        for batch, size, channels, outputs, kernel, stride, m, n, k, shares, swap in (
+            (1, 7, 64, 64, 7, 2, 64, 64, 64, 8, False), (1, 7, 64, 70, 3, 1, 64, 64, 64, 2, True), (2, 9, 40, 96, 3, 1, 128, 64, 32, 4, False),
+            (1, 6, 128, 64, 5, 1, 64, 32, 64, 16, False), (1, 9, 64, 130, 3, 1, 144, 128, 64, 4, True)
         ):
             x, w = normal((batch, size, size, channels), "f16"), normal((outputs, kernel, kernel, channels), "f16")
             padding = kernel // 2
@@ -275,8 +275,41 @@ class Convolution(Case):
                                         channels, extent * extent * outputs, extent * outputs, outputs, size * size * channels, size * channels,
                                         channels, kernel * kernel * channels, kernel * channels, channels, stride, stride, padding, padding, 1, 1,
                                         1, partials.memory, counters.memory, EPILOGUE="none", BLOCK_M=m, BLOCK_N=n, BLOCK_K=k, SHARES=shares,
-                                        GROUPS=1, COLUMNS=0, CHANNELS=channels, HEIGHT=kernel, WIDTH=kernel, num_warps=4, num_stages=3)
+                                        SWAP=swap, GROUPS=1, COLUMNS=0, CHANNELS=channels, HEIGHT=kernel, WIDTH=kernel, LINEAR_X=False,
+                                        LINEAR_OUT=shares > 2, num_warps=4, num_stages=3)
                 self.near(out, exact + bias.exact, scale=30, what=f"{shares} shares")
+
+    def test_channels_by_pixels(self):
+        """The transposed product, of tiles of any number of pixels; kernels of one place, whose pixels lie in order."""
+        text = tegula.load(str(SOURCE / "kernels" / "conv2d.py")).conv2d
+        for batch, size, channels, outputs, kernel, m, n, warps, linear in (
+            (2, 9, 64, 64, 3, 208, 64, 4, True), (1, 9, 72, 70, 1, 144, 64, 4, True), (2, 9, 64, 130, 1, 112, 128, 8, True),
+            (1, 12, 64, 96, 3, 256, 64, 8, False), (1, 8, 64, 32, 1, 128, 64, 4, False)
+        ):
+            x, w = normal((batch, size, size, channels), "f16"), normal((outputs, kernel, kernel, channels), "f16")
+            padding = kernel // 2
+            exact = convolution(x.exact, w.exact, (1, 1), (padding,) * 2, (1, 1), 1)
+            bias, out = normal(outputs), empty(exact.shape)
+            grid = (-(-batch * size * size // m) * -(-outputs // n),)
+            text[grid](out.memory, x.memory, w.memory, bias.memory, batch, size, size, size, size, outputs, kernel, kernel, channels,
+                       size * size * outputs, size * outputs, outputs, size * size * channels, size * channels, channels,
+                       kernel * kernel * channels, kernel * channels, channels, 1, 1, padding, padding, 1, 1, 1, None, None, EPILOGUE="none",
+                       BLOCK_M=m, BLOCK_N=n, BLOCK_K=64, SHARES=0, SWAP=True, GROUPS=1, COLUMNS=0, CHANNELS=channels, HEIGHT=kernel, WIDTH=kernel,
+                       LINEAR_X=linear and kernel == 1, LINEAR_OUT=linear, num_warps=warps, num_stages=4)
+            self.near(out, exact + bias.exact, scale=30, what=f"{m} x {n}")
+
+    @unittest.skipUnless(DEVICE.is_emulator, "arrays of the host")
+    def test_views(self):
+        """Parts of larger images, whose rows do not follow each other."""
+        wide = random.standard_normal((2, 9, 12, 24)).astype(np.float16)
+        for kernel in (1, 3):
+            for images in (wide[:, :, :, :16], wide[:, 1:8, 2:9, :16], wide[:, ::2, :, :8], wide[:1, 2:3, 3:11, 8:24]):
+                w = random.standard_normal((20, kernel, kernel, images.shape[3])).astype(np.float16)
+                room = np.zeros((2, 11, 14, 24), np.float32)
+                for out in (np.zeros(images.shape[:3] + (20,), np.float32), room[:images.shape[0], :images.shape[1], 1:1 + images.shape[2], 2:22]):
+                    kernels.conv2d(out, images, w, padding_h=kernel // 2, padding_w=kernel // 2)
+                    exact = convolution(images.astype(np.float64), w.astype(np.float64), (1, 1), (kernel // 2,) * 2, (1, 1), 1)
+                    self.near(out.astype(np.float64), exact, scale=30, what=f"{kernel}, {images.shape}")
 
     def test_refusals(self):
         x, w, out = normal((1, 8, 8, 4), "f16"), normal((6, 3, 3, 4), "f16"), empty((1, 8, 8, 6))

@@ -156,9 +156,9 @@ void store_matrices(uint32_t address, const uint32_t* values, uint32_t site, uin
 
 /// Checked when issued, so that a fault names the copy.
 template <unsigned bytes>
-void copy_async(uint32_t to, uint64_t from, uint32_t read_bytes, uint32_t site) {
+void copy_async(uint32_t to, uint64_t from, uint32_t predicate, uint32_t site) {
   Fiber& fiber = this_worker->fiber();
-  void* source = read_bytes ? global_access(from, bytes, Access::Read, site) : nullptr;
+  void* source = predicate ? global_access(from, bytes, Access::Read, site) : nullptr;
   fiber.copies.issue({shared_access(fiber, to, bytes, Access::Write, site), source, bytes, site});
 }
 

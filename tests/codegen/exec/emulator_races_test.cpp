@@ -35,7 +35,7 @@ std::string filled() { return store("%mine", 9, "%high_word") + sync(); }
 std::string sync_warp() { return "call void @tegula.hw.warp_barrier()\n"; }
 std::string shuffle() { return fmt::format("{} = call i32 @tegula.hw.shfl_bfly_b32(i32 %t, i32 1)\n", next()); }
 std::string copy(const std::string& to, int line) {
-  return fmt::format("call void @tegula.hw.cp_async_4(i32 {}, ptr addrspace(1) %p, i32 4, i32 {})\n", to, line);
+  return fmt::format("call void @tegula.hw.cp_async_4(i32 {}, ptr addrspace(1) %p, i1 true, i32 {})\n", to, line);
 }
 const std::string kWaitForCopies = "call void @tegula.hw.cp_async_commit()\ncall void @tegula.hw.cp_async_wait.0()\n";
 std::string init(int arrivals) {

@@ -32,8 +32,8 @@ std::string kernel_text(const std::string& steps) {
 }
 
 std::string copy(int bytes, int to, int from, int read, int site = 1) {
-  return fmt::format("  call void @tegula.hw.cp_async_{}(i32 %a{}, ptr addrspace(1) %x{}, i32 {}, i32 {})\n", bytes, to,
-                     from, read, site);
+  return fmt::format("  call void @tegula.hw.cp_async_{}(i32 %a{}, ptr addrspace(1) %x{}, i1 {}, i32 {})\n", bytes, to,
+                     from, read > 0, site);
 }
 const std::string kCommit = "  call void @tegula.hw.cp_async_commit()\n";
 std::string wait(int pending) { return fmt::format("  call void @tegula.hw.cp_async_wait.{}()\n", pending); }
@@ -84,7 +84,7 @@ TEST(AsyncCopy, PipelineOverRounds) {
   %ro = sub i32 508, %o
   %other = add i32 %base, %ro
   %x0 = getelementptr i32, ptr addrspace(1) %x, i32 %t
-  call void @tegula.hw.cp_async_4(i32 %mine, ptr addrspace(1) %x0, i32 4, i32 1)
+  call void @tegula.hw.cp_async_4(i32 %mine, ptr addrspace(1) %x0, i1 true, i32 1)
   call void @tegula.hw.cp_async_commit()
   br label %loop
 loop:
@@ -92,14 +92,13 @@ loop:
   %sum = phi i32 [ 0, %0 ], [ %sum1, %loop ]
   %k1 = add i32 %k, 1
   %inside = icmp slt i32 %k1, %n
-  %bytes = select i1 %inside, i32 4, i32 0
   %row = mul i32 %k1, 128
   %at = add i32 %row, %t
   %from = getelementptr i32, ptr addrspace(1) %x, i32 %at
   %odd1 = and i32 %k1, 1
   %next = mul i32 %odd1, 512
   %to = add i32 %mine, %next
-  call void @tegula.hw.cp_async_4(i32 %to, ptr addrspace(1) %from, i32 %bytes, i32 2)
+  call void @tegula.hw.cp_async_4(i32 %to, ptr addrspace(1) %from, i1 %inside, i32 2)
   call void @tegula.hw.cp_async_commit()
   call void @tegula.hw.cp_async_wait.1()
   call void @tegula.hw.barrier(i32 3)
@@ -143,12 +142,12 @@ TEST(AsyncCopy, FaultsNameTheCopy) {
   EXPECT_CONTAINS(fault(copy(16, 0, 3, 16, 4)), "at k.py:4:5, program (0, 0, 0), thread 0");
   EXPECT_EQ(fault(copy(16, 0, 3, 0, 4) + kCommit + wait(0)), "no error") << "zeros read nothing";
   EXPECT_CONTAINS(
-      fault("  %b = add i32 %a0, 8\n  call void @tegula.hw.cp_async_16(i32 %b, ptr addrspace(1) %x0, i32 16, "
+      fault("  %b = add i32 %a0, 8\n  call void @tegula.hw.cp_async_16(i32 %b, ptr addrspace(1) %x0, i1 true, "
             "i32 5)\n"),
       "misaligned write of 16 bytes in shared memory at offset 8, which is not a multiple of 16\n"
       "  at k.py:5:5");
   EXPECT_CONTAINS(
-      fault("  %b = add i32 %a0, 64\n  call void @tegula.hw.cp_async_8(i32 %b, ptr addrspace(1) %x0, i32 8, "
+      fault("  %b = add i32 %a0, 64\n  call void @tegula.hw.cp_async_8(i32 %b, ptr addrspace(1) %x0, i1 true, "
             "i32 5)\n"),
       "out-of-bounds write of 8 bytes in shared memory at offset 64; the program has 64 bytes");
   // A launch after a fault starts with nothing pending.

@@ -70,20 +70,21 @@ KernelImage image(const std::string& steps, int num_warps = 1, std::vector<Image
 // One warp: thread t copies x[t] to its word and x[32 + t] 512 bytes behind it; out[t] and out[32 + t] are what stands
 // there after `steps`, in which {0} and {1} are the copies.
 std::vector<int> run_copies(const std::string& steps) {
-  const std::string body = R"(
+  const std::string body =
+      R"(
   %late = add i32 %mine, 512
   %x0 = getelementptr i32, ptr addrspace(1) %x, i32 %t
   %x1 = getelementptr i32, ptr addrspace(1) %x0, i32 32
   %p0 = getelementptr i32, ptr addrspace(1) %out, i32 %t
   %p1 = getelementptr i32, ptr addrspace(1) %p0, i32 32
-)" + init("%b0", 32) + init("%b1", 32) +
-                           sync() +
-                           fmt::format(fmt::runtime(steps),
-                                       "  call void @tegula.hw.cp_async_4(i32 %mine, ptr addrspace(1) %x0, i32 4, i32 "
-                                       "2)\n",
-                                       "  call void @tegula.hw.cp_async_4(i32 %late, ptr addrspace(1) %x1, i32 4, i32 "
-                                       "3)\n") +
-                           R"(
+)" + init("%b0", 32) +
+      init("%b1", 32) + sync() +
+      fmt::format(fmt::runtime(steps),
+                  "  call void @tegula.hw.cp_async_4(i32 %mine, ptr addrspace(1) %x0, i1 true, i32 "
+                  "2)\n",
+                  "  call void @tegula.hw.cp_async_4(i32 %late, ptr addrspace(1) %x1, i1 true, i32 "
+                  "3)\n") +
+      R"(
   %v0 = call i32 @tegula.hw.ld_shared_b32(i32 %mine, i32 4)
   %v1 = call i32 @tegula.hw.ld_shared_b32(i32 %late, i32 4)
   call void @tegula.hw.st_global_b32(ptr addrspace(1) %p0, i32 %v0, i1 true, i32 5)
@@ -151,7 +152,7 @@ copy:
   %row = mul i32 %k, 128
   %at = add i32 %row, %t
   %from = getelementptr i32, ptr addrspace(1) %x, i32 %at
-  call void @tegula.hw.cp_async_4(i32 %to, ptr addrspace(1) %from, i32 4, i32 3)
+  call void @tegula.hw.cp_async_4(i32 %to, ptr addrspace(1) %from, i1 true, i32 3)
   call void @tegula.hw.cp_async_mbarrier_arrive(i32 %full, i32 4)
   br label %read
 read:
@@ -231,7 +232,7 @@ produce:
   %row = mul i32 %k, 32
   %at = add i32 %row, %t
   %from = getelementptr i32, ptr addrspace(1) %x, i32 %at
-  call void @tegula.hw.cp_async_4(i32 %mine, ptr addrspace(1) %from, i32 4, i32 4)
+  call void @tegula.hw.cp_async_4(i32 %mine, ptr addrspace(1) %from, i1 true, i32 4)
   call void @tegula.hw.cp_async_mbarrier_arrive(i32 %b0, i32 4)
   %more = icmp slt i32 %k1, 30
   br i1 %more, label %produce, label %end
@@ -299,7 +300,7 @@ TEST(MBarrier, CopiesOfThreadsThatAreGone) {
   %copies = icmp slt i32 %t, 32
   br i1 %copies, label %copy, label %read
 copy:
-  call void @tegula.hw.cp_async_4(i32 %mine, ptr addrspace(1) %x, i32 4, i32 3)
+  call void @tegula.hw.cp_async_4(i32 %mine, ptr addrspace(1) %x, i1 true, i32 3)
 )" + arrive_after_copies("%b0", 3) +
                             R"(
   ret void
@@ -332,7 +333,7 @@ TEST(MBarrier, LateCopiesBesideAThreadThatSpins) {
   %copies = icmp slt i32 %t, 32
   br i1 %copies, label %copy, label %spin
 copy:
-  call void @tegula.hw.cp_async_4(i32 %mine, ptr addrspace(1) %x, i32 4, i32 3)
+  call void @tegula.hw.cp_async_4(i32 %mine, ptr addrspace(1) %x, i1 true, i32 3)
 )" + arrive_after_copies("%b0") + wait("%b0", "0") +
                                        R"(
   %v = call i32 @tegula.hw.ld_shared_b32(i32 %mine, i32 3)

@@ -575,5 +575,34 @@ def sums(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
   for (const char* apart : {"prmt", "bfe", "bfi"}) EXPECT_EQ(ptx.find(apart), std::string::npos) << ptx;
 }
 
+// Registers that a launch limits hold loads of a quarter of them ahead: here those of x, not of y.
+TEST(Ptx, FewerLoadsRunAheadInFewerRegisters) {
+  const Kernel kernel = Program::parse(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def sums(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    acc = tl.zeros([BLOCK], dtype=tl.float32)
+    for first in tl.range(0, n, BLOCK, num_stages=2):
+        acc += tl.load(x_ptr + first + at) * tl.load(y_ptr + first + at)
+    tl.store(out_ptr + at, acc)
+)",
+                                       "sums.py")
+                            .kernel("sums");
+  const ArgType x{.elem = Elem::F32, .pointer = true, .divisible_by = 16};
+  const std::vector<ArgType> types{x, x, x, {.elem = Elem::I32, .divisible_by = 16}};
+  auto loads = [&](int maxnreg) {
+    const LaunchOptions options{.constexprs = {{"BLOCK", 4096}}, .num_warps = 4, .maxnreg = maxnreg};
+    const std::string ptx = kernel.compile(types, options, "sm_90a").ptx;
+    const std::regex load(R"(ld\.global\.v4)");
+    return std::distance(std::sregex_iterator(ptx.begin(), ptx.end(), load), std::sregex_iterator());
+  };
+  EXPECT_EQ(loads(0), 32);
+  EXPECT_EQ(loads(128), 24);
+}
+
 }  // namespace
 }  // namespace tegula

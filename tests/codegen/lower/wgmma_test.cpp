@@ -183,7 +183,7 @@ copy:
   %at = add i32 %io, %o
   %p = getelementptr i8, ptr addrspace(1) %x, i32 %at
   %to = add i32 %base, %at
-  call void @tegula.hw.cp_async_16(i32 %to, ptr addrspace(1) %p, i32 16, i32 1)
+  call void @tegula.hw.cp_async_16(i32 %to, ptr addrspace(1) %p, i1 true, i32 1)
   %i1 = add i32 %i, 1
   %more = icmp slt i32 %i1, {1}
   br i1 %more, label %copy, label %multiply
@@ -518,7 +518,7 @@ TEST(Wgmma, OnlyWhereTheTargetHasIt) {
 // is in flight across the back edge.
 std::string pipeline_text(const Multiplication& s, int ahead, int pending = 1) {
   const int chunk = s.a.bytes() + s.b.bytes();
-  auto copies = [&](const std::string& name, const std::string& number, const std::string& bytes) {
+  auto copies = [&](const std::string& name, const std::string& number, const std::string& exists) {
     std::string text = fmt::format(
         "  %{0}_slot = and i32 {1}, 3\n  %{0}_so = mul i32 %{0}_slot, {2}\n  %{0}_to = add i32 %mine, %{0}_so\n"
         "  %{0}_xo = mul i32 {1}, {2}\n  %{0}_xt = add i32 %{0}_xo, %o\n",
@@ -527,8 +527,8 @@ std::string pipeline_text(const Multiplication& s, int ahead, int pending = 1) {
       text += fmt::format(
           "  %{0}_t{1} = add i32 %{0}_to, {2}\n  %{0}_x{1} = add i32 %{0}_xt, {2}\n"
           "  %{0}_p{1} = getelementptr i8, ptr addrspace(1) %x, i32 %{0}_x{1}\n"
-          "  call void @tegula.hw.cp_async_16(i32 %{0}_t{1}, ptr addrspace(1) %{0}_p{1}, i32 {3}, i32 2)\n",
-          name, i, 2048 * i, bytes);
+          "  call void @tegula.hw.cp_async_16(i32 %{0}_t{1}, ptr addrspace(1) %{0}_p{1}, i1 {3}, i32 2)\n",
+          name, i, 2048 * i, exists);
     return text + "  call void @tegula.hw.cp_async_commit()\n";
   };
   std::string body = R"(
@@ -540,7 +540,7 @@ std::string pipeline_text(const Multiplication& s, int ahead, int pending = 1) {
   %o = mul i32 %t, 16
   %mine = add i32 %base, %o
 )";
-  for (int i = 0; i < ahead; ++i) body += copies(fmt::format("c{}", i), std::to_string(i), "16");
+  for (int i = 0; i < ahead; ++i) body += copies(fmt::format("c{}", i), std::to_string(i), "true");
   body += "  br label %loop\nloop:\n  %k = phi i32 [ 0, %0 ], [ %k1, %loop ]\n";
   for (int i = 0; i < s.n / 2; ++i)
     body += fmt::format("  %s_{0} = phi {1} [ zeroinitializer, %0 ], [ %w_{0}, %loop ]\n", i, type_of(row(s)));
@@ -563,9 +563,8 @@ std::string pipeline_text(const Multiplication& s, int ahead, int pending = 1) {
     sums = fmt::format("d{}", i);
   }
   body += "  call void @tegula.hw.wgmma_commit()\n" + wait(s, "w", sums, pending);
-  body += fmt::format(
-      "  %next = add i32 %k, {}\n  %in = icmp slt i32 %next, %n\n  %bytes = select i1 %in, i32 16, i32 0\n", ahead);
-  body += copies("c", "%next", "%bytes");
+  body += fmt::format("  %next = add i32 %k, {}\n  %in = icmp slt i32 %next, %n\n", ahead);
+  body += copies("c", "%next", "%in");
   body += "  %k1 = add i32 %k, 1\n  %more = icmp slt i32 %k1, %n\n  br i1 %more, label %loop, label %end\nend:\n";
   return body + wait(s, "v", "w", 0) + stores(s, "v") + "  ret void";
 }
