@@ -40,9 +40,8 @@ def configs():
                                    (128, 64, 64, 4, 6), (256, 64, 64, 8, 3), (128, 128, 64, 8, 3), (128, 96, 64, 4, 4), (256, 96, 64, 8, 3),
                                    (128, 192, 64, 8, 4), (64, 32, 32, 2, 4), (128, 16, 32, 4, 4), (16, 16, 32, 1, 2)]:
         found.append(tile(m, n, k, warps, stages))
-    for m, n, warps, stages in [(256, 64, 4, 4), (256, 64, 8, 4), (224, 64, 4, 4), (208, 64, 4, 4), (192, 64, 4, 4), (160, 64, 4, 4), (144, 64, 4, 5),
-                                (112, 64, 4, 6), (256, 128, 8, 3), (224, 128, 8, 3), (208, 128, 8, 4), (192, 128, 8, 4), (176, 128, 8, 4),
-                                (160, 128, 8, 4), (144, 128, 8, 4), (112, 128, 8, 5), (96, 128, 8, 5)]:
+    for m, n, warps, stages in [(256, 64, 4, 4), (256, 64, 8, 4), (224, 64, 4, 4), (208, 64, 4, 4), (192, 64, 4, 4), (160, 64, 4, 4),
+                                (256, 128, 8, 3), (224, 128, 8, 3), (208, 128, 8, 4), (192, 128, 8, 4), (160, 128, 8, 4), (144, 128, 8, 4)]:
         found.append(tile(m, n, 64, warps, stages, 0, True))
     return found
 
@@ -74,8 +73,8 @@ def divided(config, pixels, named_args):
     if named_args["groups"] > 1 or m < 64 or n < 32:
         return []
     found = []
-    for shares in [2, 4, 8, 16]:
-        if tiles * shares <= PROCESSORS and steps >= 4 * shares:
+    for shares in [2, 3, 4, 6, 8, 16]:
+        if tiles * shares <= PROCESSORS and steps >= 4 * shares and m % (4 * shares) == 0:
             found.append(tile(m, n, k, config.num_warps, config.num_stages, shares, config.kwargs["SWAP"]))
     return found[-2:]
 
@@ -191,7 +190,7 @@ def store_part(part, first_pixel, partials, channel, col_mask, out_ptr, bias_ptr
 
 @triton.autotune(configs=configs(), key=["batch", "out_height", "out_width", "out_channels", "group_channels", "groups", "kernel_height",
                       "kernel_width"],
-                 prune_configs_by={"early_config_prune": fitting, "top_k": 8})
+                 prune_configs_by={"early_config_prune": fitting, "top_k": 12})
 @triton.heuristics({
     "GROUPS": groups_of,
     "COLUMNS": lambda args: args["out_channels"] // args["groups"] if groups_of(args) > 1 else 0,

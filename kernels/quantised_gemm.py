@@ -19,7 +19,7 @@ is done adds up their sums in order, so that results are the same in every run.
 import triton
 import triton.language as tl
 
-from gemm_tiles import row_class
+from gemm_tiles import PROCESSORS, row_class
 from quantise import power_of_two, value_of
 from tiles import activate
 
@@ -27,9 +27,9 @@ from tiles import activate
 # ---- Configurations.
 
 
-def tile(m, n, k, warps, stages, programs, shares=0):
+def tile(m, n, k, warps, stages, programs, shares=0, maxnreg=None):
     blocks = {"BLOCK_M": m, "BLOCK_N": n, "STEP": k, "PROGRAMS": programs, "STAGES": stages, "SHARES": shares}
-    return triton.Config(blocks, num_warps=warps, num_stages=stages)
+    return triton.Config(blocks, num_warps=warps, num_stages=stages, maxnreg=maxnreg)
 
 
 def configs():
@@ -38,12 +38,10 @@ def configs():
                                 (2, 1024, 2, 1), (2, 2048, 4, 1), (8, 2048, 4, 1), (4, 512, 1, 1), (4, 1024, 2, 1), (1, 64, 1, 1)]:
         found.append(tile(1, n, k, warps, stages, 4))
     for m in [8, 16]:
-        for n, k, stages in [(32, 128, 2), (64, 128, 2), (32, 128, 1), (64, 128, 1), (16, 128, 2), (32, 256, 1), (16, 256, 1)]:
-            for programs in [8, 16]:
-                found.append(tile(m, n, k, 1, stages, programs, 1))
-        for n, shares, k, stages, programs in [(16, 8, 2048, 1, 1), (16, 8, 1024, 2, 1), (32, 4, 1024, 1, 4), (32, 8, 1024, 2, 1),
-                                               (16, 4, 2048, 1, 4), (16, 4, 1024, 1, 4), (32, 4, 1024, 1, 8), (16, 8, 2048, 1, 4)]:
-            found.append(tile(m, n, k, shares, stages, programs, shares))
+        for n, shares, products, stages, programs, maxnreg in SHARED:
+            found.append(tile(m, n, 128 * products * shares, shares, stages, programs, shares, maxnreg))
+        for n in [16, 32]:
+            found.append(tile(m, n, 128, 1, 1, 16, 1))
     for m in [16, 32, 48, 64]:
         for n, k, warps, programs in [(64, 128, 4, 4), (64, 128, 4, 2), (64, 256, 4, 2), (128, 128, 4, 2), (128, 128, 8, 2), (64, 64, 4, 4),
                                       (32, 128, 2, 8), (16, 128, 1, 16), (128, 256, 8, 1)]:
@@ -58,32 +56,49 @@ def configs():
     return found
 
 
+# Rows of W, warps that divide K, products of each that follow each other, stages, programs, registers.
+SHARED = [(16, 8, 2, 1, 0, None), (16, 4, 4, 1, 0, None), (16, 4, 7, 1, 0, None), (16, 8, 1, 2, 0, 96), (32, 4, 1, 2, 0, 128),
+          (32, 4, 2, 1, 0, None), (32, 4, 2, 2, 0, None), (32, 4, 4, 1, 0, None), (32, 8, 1, 1, 0, None), (32, 8, 1, 2, 0, None),
+          (32, 8, 2, 1, 0, None), (32, 8, 2, 2, 0, None), (32, 16, 1, 1, 0, None), (32, 16, 1, 2, 0, None), (64, 4, 1, 2, 0, None),
+          (16, 8, 2, 1, 4, None), (16, 4, 2, 1, 8, None), (32, 4, 1, 2, 4, 128), (32, 8, 1, 2, 4, None)]
+
+
 def fills(config, named_args):
-    """Whether no block is twice as large as the weights, and no warp's share of K is empty."""
-    most = 2 * named_args["K"] if config.kwargs["SHARES"] > 0 else named_args["K"]
-    return config.kwargs["BLOCK_N"] < 2 * max(16, named_args["N"]) and (config.kwargs["SHARES"] == 1 or config.kwargs["STEP"] <= most)
+    """Whether no block is twice as large as the weights, no warp's share of K is empty, and several programs share a tile where that
+    is what the configuration is for."""
+    n = config.kwargs["BLOCK_N"]
+    programs = config.kwargs["PROGRAMS"]
+    if n >= 2 * max(16, named_args["N"]) or (config.kwargs["SHARES"] > 1 and config.kwargs["STEP"] > 2 * named_args["K"]):
+        return False
+    return programs == 0 or 2 * triton.cdiv(named_args["N"], n) <= programs * PROCESSORS
+
+
+def whole(configs, named_args):
+    """Those whose steps divide K, if there are several: loads without masks take fewer instructions."""
+    kept = [c for c in configs if named_args["K"] % c.kwargs["STEP"] == 0]
+    return kept if len(kept) > 2 else configs
 
 
 def fitting(configs, named_args, **kwargs):
-    """Tiles that hold all rows of A, or 96 and more of many; for one or two rows those without tensor cores too."""
+    """Tiles that hold all rows of A, or 96 and more of many; of one or two rows and small groups those without tensor cores."""
     m = named_args["M"]
     few = []
-    if m <= 2:
+    if m <= 2 and named_args["GROUP"] in [32, 64]:
         # A thread's piece of W lies in one group.
         rows = [c for c in configs if c.kwargs["BLOCK_M"] == 1]
         few = [c for c in rows if c.kwargs["STEP"] < 2 * named_args["K"]]
         if len(few) == 0:
             few = rows[-1:]
-    if m <= 8 and (m > 2 or named_args["GROUP"] not in [32, 64]):
-        shares = [c for c in configs if c.kwargs["BLOCK_M"] == 8]
-        few = [c for c in shares if fills(c, named_args)] + few
+    elif m <= 16:
+        shares = [c for c in configs if c.kwargs["BLOCK_M"] == (8 if m <= 8 else 16) and c.kwargs["SHARES"] > 0]
+        few = whole([c for c in shares if fills(c, named_args)], named_args)
     if len(few) > 0:
         return few
     rows = row_class(named_args["M"])
     kept = []
     for config in configs:
         m = config.kwargs["BLOCK_M"]
-        if config.kwargs["BLOCK_N"] > triton.next_power_of_2(named_args["N"]) or config.kwargs["STEP"] > named_args["K"]:
+        if config.kwargs["SHARES"] > 0 or config.kwargs["BLOCK_N"] > triton.next_power_of_2(named_args["N"]) or config.kwargs["STEP"] > named_args["K"]:
             continue
         if m == rows if rows <= 64 else m >= 96 and m < 2 * rows:
             kept.append(config)
