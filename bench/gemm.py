@@ -99,16 +99,12 @@ class Gemm(side_by_side.Case):
         moved = 2 * (m * k + k * n + m * n)
         self.prepare(moved, max(moved / 4.2e6, self.flops / 650e6), make_set)
         self.bias = torch.zeros(n, device="cuda", dtype=self.dtype)
-        self.make_partials()
-        self.known = {}
-        return self
-
-    def make_partials(self):
-        """As kernels/gemm.cpp has it."""
-        m, n, k = self.m, self.n, self.k
+        # As kernels/gemm.cpp has it.
         divisible = k >= 128 if m * n <= 66 * 128 * 256 else m * n <= 16 * 132 * 128 * 256 and k >= 2048
         self.partials = torch.empty(max(self.sms, 132) * 128 * 256, device="cuda", dtype=torch.float32) if divisible else None
         self.counters = torch.zeros(1 << 14, device="cuda", dtype=torch.int32) if divisible else None
+        self.known = {}
+        return self
 
     def has_descriptors(self):
         return self.m > 64 and not self.gap and self.n % 8 == 0 and self.k % 8 == 0

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Does the cost model rank, how long does tuning take, and what does it lose? Products and row kernels of the library.
 
-    bench/tuning.py [products rows] [--random 8] [--seed 5] [--sizes 0 1 2] [--only TEXT...] [--most N] [--budget SECONDS]
+    bench/tuning.py [products rows] [--random 8] [--seed 5] [--sizes 0 1 2] [--only TEXT...] [--budget SECONDS]
                     [--tegula build/release/tegula] [--caches FOLDER] [--out FOLDER]
 
 Products are the irregular ones of gemm.py and as many random ones of products.py; rows are the calls of explain.py whose kernels
-have several configurations and no product. Of each all configurations are timed, by the tuner, in one process with an empty cache;
-of products at most --most, the model's first ones among them as well as others. A line says of each: Spearman's rank correlation of
-predicted and measured times, the place at which the model has the first configuration that is within 1 % of the best one, and what
-is lost where the first six are timed alone. Then the products are tuned as the library does it, in a process with an empty cache of
-its own: seconds of each first call, compilation included, and what the choice loses against the best of all.
+have several configurations and no product. Of each all configurations are timed, by the tuner, in one process with an empty cache. A line
+says of each: Spearman's rank correlation of predicted and measured times, the place at which the model has the first configuration
+that is within 1 % of the best one, and what is lost where the first six are timed alone. Then the products are tuned as the library
+does it, in a process with an empty cache of its own: seconds of each first call, compilation included, and what the choice loses
+against the best of all.
 """
 
 import argparse
@@ -93,7 +93,6 @@ def timed_call(call):
 
 
 def tune_products(options, answer):
-    """As the library does."""
     import tegula
     for shape in product_shapes(options):
         c, a, b = matrices(*shape)
@@ -102,22 +101,9 @@ def tune_products(options, answer):
         answer.send((shape, seconds))
 
 
-def tune_all_tiles(options, answer, text):
-    """With the arguments that kernels/gemm.cpp gives."""
-    import torch
-
-    import gemm
-    import tegula
-    kernel = tegula.load(text).gemm
-    for m, n, k in product_shapes(options):
-        case = gemm.Gemm("tuning", "f16", m, n, k)
-        c, a, b = matrices(m, n, k)
-        case.sms, case.sets = torch.cuda.get_device_properties(0).multi_processor_count, [((a, b, None), c)]
-        case.make_partials()
-        launch = lambda: kernel[lambda how: (case.tiles(how), )](*case.arguments(0), EPILOGUE="none", ATOMIC=False)
-        seconds = timed_call(launch)
-        check(c, a, b)
-        answer.send(((m, n, k), seconds))
+def tune_all_tiles(options, answer):
+    os.environ["TEGULA_TUNING"] = "all"
+    tune_products(options, answer)
 
 
 def tune_rows(options, answer):
@@ -135,21 +121,21 @@ def tune_rows(options, answer):
         torch.cuda.empty_cache()
 
 
-def in_process(work, options, *more):
+def in_process(work, options):
     """What the process sends, and the rows that tuning has stored there."""
     if options.caches:
         folder = pathlib.Path(options.caches, work.__name__)
         folder.mkdir(parents=True, exist_ok=True)
-        return in_process_with(str(folder), work, options, *more)
+        return in_process_with(str(folder), work, options)
     with tempfile.TemporaryDirectory() as folder:
-        return in_process_with(folder, work, options, *more)
+        return in_process_with(folder, work, options)
 
 
-def in_process_with(cache, work, options, *more):
+def in_process_with(cache, work, options):
 
     def run(answer):
         os.environ["TEGULA_CACHE_DIR"] = cache
-        work(options, answer, *more)
+        work(options, answer)
 
     there, here = multiprocessing.Pipe(False)
     process = multiprocessing.Process(target=run, args=(here, ))
@@ -218,16 +204,8 @@ def of_shape(key):
     return "x".join([rows, values.get("N", "?"), values.get("K", "?")])
 
 
-def without_top_k(folder, most):
-    """gemm.py and what it imports, with all of its configurations; of more than `most` some that chance picks."""
-    for text in (ROOT / "kernels").glob("*.py"):
-        pathlib.Path(folder, text.name).write_text(re.sub(r', "top_k": \d+', f', "top_k": {most}' if most else "", text.read_text()))
-    return str(pathlib.Path(folder, "gemm.py"))
-
-
 def compare_products(options, kept):
-    with tempfile.TemporaryDirectory() as folder:
-        sent, rows = in_process(tune_all_tiles, options, without_top_k(folder, options.most))
+    sent, rows = in_process(tune_all_tiles, options)
     kept("products", {"sent": sent, "rows": rows})
     judged = {key: judge(some) for (_, key), some in problems(rows).items()}
     for key, found in judged.items():
@@ -267,7 +245,6 @@ def main():
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--sizes", nargs="+", type=int, default=[0, 1, 2], help="of the calls of explain.py")
     parser.add_argument("--only", nargs="+", help="products, as MxNxK, or entries whose names have one of these texts")
-    parser.add_argument("--most", type=int, default=0, help="configurations of a product to time at most, in the model's order")
     parser.add_argument("--tegula", default=str(ROOT / "build" / "release" / "tegula"), help="the command")
     parser.add_argument("--budget", type=float, default=200, help="seconds after which no further call is waited for, of each process")
     parser.add_argument("--caches", help="folder for the caches, which are removed otherwise")

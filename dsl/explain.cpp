@@ -45,18 +45,16 @@ constexpr int64_t kSharedBeside = 1024;     // that a program takes beside its o
 constexpr int kMostPrograms = 32;           // an SM
 constexpr double kSpecialPerClock = 16;     // operations of the special function units, an SM
 constexpr double kLaunchUs = 2;
-// Of the predicted time: fitted to the library's kernels on an H200 under Nsight Compute (bench/explain.py).
-constexpr double kFillUs = 3;        // until the first data is there, and the end of the last program
-constexpr double kFirstPower = 1.5;  // of one program a multiprocessor, see predicted_time()
-constexpr double kMorePower = 0.25;  // for each more
-constexpr double kMostPower = 5;
-constexpr double kProductPower = 6;
-constexpr double kProductShare = 0.7;    // of the time that the ranking model gives the tensor cores
-constexpr double kIssueShare = 0.8;      // of the instructions that could be issued, while programs wait now and then
-constexpr double kWaitsFactor = 1.25;    // of the ranking model's waits
-constexpr double kStartsPerUs = 1700;    // blocks that a GPU begins
-constexpr double kAtomicsPerUs = 120e3;  // elements that the L2 cache updates, where each is an operation of its own
-constexpr double kClear = 1.15;          // a difference between measured and predicted time that wants a reason
+// Of the predicted time, products aside: fitted to the library's kernels on an H200 under Nsight Compute
+// (bench/explain.py).
+constexpr double kFillUs = 3.75;  // until the first data is there, and the end of the last program
+constexpr double kFirstPower = 2.06, kWarpPower = 0.042, kProgramPower = 0.11, kMostPower = 12;
+constexpr double kReachedMemory = 0.954;  // of the cost model's time of memory
+constexpr double kIssueShare = 0.81;      // of the instructions that could be issued, while programs wait now and then
+constexpr double kWaitsShare = 0.48;      // of the cost model's waits, which overlap other programs' work
+constexpr double kStartsPerUs = 1630;     // blocks that a GPU begins
+constexpr double kAtomicsPerUs = 120e3;   // elements that the L2 cache updates, where each is an operation of its own
+constexpr double kClear = 1.15;           // a difference between measured and predicted time that wants a reason
 
 /// Device memory as the trace reads it, in pieces that are kept.
 class DeviceMemory {
@@ -293,6 +291,7 @@ class Explainer {
   void predict() {
     CostInputs inputs = cost_inputs();
     inputs.programs_per_sm = out_.programs_per_sm;
+    if (out_.spill_bytes >= 0) inputs.spill_bytes = out_.spill_bytes;
     inputs.control = &l_->traffic.control;
     inputs.moved = CostInputs::Moved{double(out_.from_memory + out_.to_memory), double(out_.read + out_.written)};
     cost_ = estimate_cost(*laid_out_, l_->target, inputs);
@@ -320,17 +319,18 @@ class Explainer {
     }
   }
 
-  // Programs side by side overlap what they wait for, one alone hardly does; a pipelined product overlaps all but its
-  // ends. So the power of the mean grows with the programs at a time; 1 would be a sum, infinity the greatest alone.
+  // The more warps there are, the more they overlap what they wait for. So the power of the mean grows with them; 1
+  // would be a sum, infinity the greatest alone.
   double predicted_time(const CostEstimate& c) const {
-    if (c.bound == "does not fit") return c.predicted_us;
-    const bool product = c.dot_flops > 0;
-    const double power =
-        product ? kProductPower : std::min(kFirstPower + kMorePower * (out_.programs_per_sm - 1), kMostPower);
-    const double starts = double(out_.programs) * image_.num_ctas / kStartsPerUs;
+    if (c.bound == "does not fit" || c.dot_flops > 0) return c.predicted_us;
+    const double blocks = double(out_.programs) * image_.num_ctas;
+    const double together = std::min(double(out_.programs_per_sm), std::ceil(blocks / double(num_sms())));
+    const double power = std::min(
+        kFirstPower + kWarpPower * together * image_.threads() / 32 + kProgramPower * (out_.programs_per_sm - 1),
+        kMostPower);
     double sum = 0;
-    for (double us : {out_.memory_us, c.compute_us * (product ? kProductShare : 1 / kIssueShare),
-                      c.latency_us * kWaitsFactor, starts})
+    for (double us : {out_.memory_us * kReachedMemory, c.compute_us / kIssueShare, c.latency_us * kWaitsShare,
+                      blocks / kStartsPerUs})
       sum += std::pow(us, power);
     return std::pow(sum, 1 / power) + c.behind_us + kFillUs;
   }

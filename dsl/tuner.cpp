@@ -36,9 +36,9 @@ namespace {
   throw LaunchError(fmt::format("kernel '{}': {}", kernel.name(), message));
 }
 
-bool pinned_by_environment() {
+bool environment_says(std::string_view wanted) {
   const char* mode = std::getenv("TEGULA_TUNING");
-  return mode && std::string_view(mode) == "pinned";
+  return mode && mode == wanted;
 }
 
 std::string value_text(const LaunchArgs::Value& value) {
@@ -105,7 +105,7 @@ class Tuning {
     types_ = classify(*state_.source, options_, args_);
     collect();
     report_.problem = describe_problem(state_, device_, options_, args_);
-    bool pinned = how_.mode == TuneOptions::Mode::Pinned || pinned_by_environment() || !may_compile();
+    bool pinned = how_.mode == TuneOptions::Mode::Pinned || environment_says("pinned") || !may_compile();
     if (device_.info().emulator) {
       const Candidate& best = best_predicted();
       choose(best);
@@ -183,6 +183,10 @@ class Tuning {
     const Target& target = target_for_sm(device_.info().sm);
     inputs.device = &device_.info();
     const LaunchArgs named = launch_args(*state_.source, args_, options_);
+    const auto params = runtime_params(*state_.source, options_, args_.size());
+    for (size_t i = 0; i < args_.size(); ++i)
+      if (const Arg& arg = args_[i]; arg.kind == Arg::Kind::Pointer && arg.u)
+        inputs.array_bytes[params[i]->name] = int64_t(arg.bytes ? arg.bytes : device_.allocated_bytes(arg.u));
     for (const auto& [name, value] : named.items())
       if (const auto* i = std::get_if<int64_t>(&value)) inputs.arguments[name] = *i;
     std::atomic<size_t> next{0};
@@ -193,6 +197,7 @@ class Tuning {
         try {
           CostInputs mine = inputs;
           mine.programs = int64_t(c.grid.x) * c.grid.y * c.grid.z;
+          mine.grid = {c.grid.x, c.grid.y, c.grid.z};
           Diagnostics diags = state_.source->diagnostics();
           if (!c.no_grid.empty()) continue;
           if (auto func = lay_out(*state_.build(c.types, c.options, target.sm), target, diags)) {
@@ -280,9 +285,12 @@ class Tuning {
       return true;
     });
     size_t place = 0;
-    const auto most = size_t(state_.autotune->top_k);
+    const size_t most = most_timed();
     if (most > 0) std::erase_if(candidates_, [&](const Candidate& c) { return place++ >= most && c.id != incumbent; });
   }
+
+  /// 0: all.
+  size_t most_timed() const { return environment_says("all") ? 0 : size_t(state_.autotune->top_k); }
 
   // What was found out about a candidate holds for those with its code too.
   void store_twins() {
@@ -303,7 +311,7 @@ class Tuning {
     const Candidate* best = winner ? find(*winner) : nullptr;
     if (!best) return false;
     std::vector<TuningResult> rows = known();
-    const auto most = size_t(state_.autotune->top_k);
+    const size_t most = most_timed();
     if (rows.size() < (most > 0 ? std::min(most, candidates_.size()) : candidates_.size())) return false;
     report_.results = std::move(rows);
     choose(*best);

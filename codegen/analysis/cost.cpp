@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -17,6 +18,8 @@
 #include "codegen/analysis/equal_elements.h"
 #include "codegen/analysis/launch_values.h"
 #include "codegen/analysis/op_cost.h"
+#include "codegen/analysis/pointer_base.h"
+#include "codegen/analysis/product_time.h"
 #include "codegen/analysis/register_pressure.h"
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/flow.h"
@@ -43,13 +46,14 @@ constexpr double kIssuePerClock = 4;       // warp instructions, an SM
 constexpr double kSpecialPerClock = 0.5;   // warp instructions of the special function units, an SM
 constexpr double kMemoryEfficiency = 0.9;  // what a copy reaches of the maker's rate
 constexpr double kL2Factor = 2.5;          // rate of the L2 cache by that of memory
-constexpr double kOperandFactor = 5;       // of operands of products, which it gives to neighbours at once
-constexpr double kSharedPerClock = 128;    // bytes, an SM
-constexpr double kWavefrontBytes = 128;    // of a warp's access, which takes a clock each of an SM
-constexpr double kCopiedPerClock = 80;     // bytes that copies bring to an SM
-constexpr double kStepClocks = 40;         // of a product's step: its barrier, waits and the start of its instructions
-constexpr double kAloneClocks = 60;        // more of a step whose program is alone on its SM, in one group of warps
-constexpr int kMaxPrograms = 32;           // an SM
+constexpr double kOperandReuse = 5;  // how often it gives what is read of operands of products, if that is not known
+constexpr double kProductMemory = 0.82;     // what products reach of the maker's rate of memory
+constexpr double kHandedOver = 0.3;         // of what programs write for each other that leaves the L2 cache
+constexpr double kSecondLine = 4.8;         // of a second line's bytes that a box touches, in bytes
+constexpr double kProductLaunch = 1.03e-6;  // of a launch, which overlaps the one before it
+constexpr double kSharedSums = 16400;       // clocks of an exchange of sums between the blocks of a cluster
+constexpr double kWavefrontBytes = 128;     // of a warp's access, which takes a clock each of an SM
+constexpr int kMaxPrograms = 32;            // an SM
 
 int64_t element_bytes(const ir::Type& type) { return std::max(1, type.bits() / 8); }
 
@@ -105,9 +109,11 @@ class Estimator {
     double slots = 0, special_slots = 0, wavefronts = 0;  ///< of an SM's issue; clocks of its accesses
     double steps = 0, rounds = 0;                         ///< of one thread; of loads that wait for each other
     double shuffles = 0, exchange = 0, cluster_exchange = 0;
-    double product_clocks = 0, product_steps = 0;  ///< of loops around products: an SM's clocks; iterations
-    double product_slots = 0;                      ///< of their instructions
-    double fills = 0;                              ///< rounds of loads before and behind all loops
+    double product_steps = 0;                                  ///< iterations of loops around products; of these:
+    double step_tensor = 0, step_shared = 0, step_copied = 0;  ///< clocks of tensor cores; bytes
+    double step_ahead = 0;                                     ///< iterations that copies run ahead, summed up
+    double split = 0;                                          ///< bytes of second lines that boxes touch
+    double fills = 0;                                          ///< rounds of loads before and behind all loops
 
     void scale(double by) {
       for (double Sums::*sum : kAll) this->*sum *= by;
@@ -117,13 +123,12 @@ class Estimator {
     }
 
    private:
-    static constexpr double Sums::*kAll[] = {&Sums::read,          &Sums::written,          &Sums::shared,
-                                             &Sums::read_traffic,  &Sums::write_traffic,    &Sums::flops,
-                                             &Sums::special,       &Sums::dot_flops,        &Sums::tensor_flops,
-                                             &Sums::slots,         &Sums::special_slots,    &Sums::wavefronts,
-                                             &Sums::steps,         &Sums::rounds,           &Sums::shuffles,
-                                             &Sums::exchange,      &Sums::cluster_exchange, &Sums::product_clocks,
-                                             &Sums::product_steps, &Sums::product_slots,    &Sums::fills};
+    static constexpr double Sums::*kAll[] = {
+        &Sums::read,          &Sums::written,          &Sums::shared,        &Sums::read_traffic, &Sums::write_traffic,
+        &Sums::flops,         &Sums::special,          &Sums::dot_flops,     &Sums::tensor_flops, &Sums::slots,
+        &Sums::special_slots, &Sums::wavefronts,       &Sums::steps,         &Sums::rounds,       &Sums::shuffles,
+        &Sums::exchange,      &Sums::cluster_exchange, &Sums::product_steps, &Sums::step_tensor,  &Sums::step_shared,
+        &Sums::step_copied,   &Sums::step_ahead,       &Sums::split,         &Sums::fills};
   };
 
   // A thread's way through the work, with nobody else on the SM.
@@ -144,15 +149,26 @@ class Estimator {
     for (int64_t i = 0; i < samples; ++i) {
       const int64_t n = (2 * i + 1) * programs / (2 * samples);
       values_.set_program({n % grid[0], n / grid[0] % grid[1], n / grid[0] / grid[1]});
+      Sums program, first;
       for (group_ = 0; group_ < groups_; ++group_) {
         values_.set_group(group_);
         const Sums before = std::exchange(sums_, Sums());
         count(func_.body, 1);
-        if (group_ == 0) one_.add(sums_, 1);
-        sums_.add(before, 1);
+        if (group_ == 0) first = sums_;
+        program.add(sums_, 1);
+        sums_ = before;
       }
+      sums_.add(program, 1);
+      one_.add(first, 1);
+      if (i == 0 || program.product_steps > longest_.product_steps) longest_ = program, longest_one_ = first;
     }
     for (Sums* sums : {&sums_, &one_, &last_}) sums->scale(1 / double(samples));
+    for (auto& [base, array] : arrays_) array.read /= double(samples), array.written /= double(samples);
+  }
+
+  void note_array(const ir::Value* pointer, bool reads, double bytes) {
+    Array& array = arrays_[pointer_base(pointer)];
+    (reads ? array.read : array.written) += bytes * arrays_weight_;
   }
 
   // Bytes at different addresses that an access touches, and wavefronts of 128 bytes that it takes, for all warps.
@@ -183,6 +199,7 @@ class Estimator {
     }
     bool reads = op.opcode != Opcode::Store;
     double total = elements * double(bytes) * times;
+    note_array(ptr, reads, total * std::min(sector_waste, 8.0));
     (reads ? sums_.read : sums_.written) += total;
     (reads ? sums_.read_traffic : sums_.write_traffic) += total * std::min(sector_waste, 8.0);
     if (reads && !values_.depends_on_program(ptr)) sums_.shared += total;
@@ -197,8 +214,6 @@ class Estimator {
   struct Step {
     double tensor = 0, shared = 0, copied = 0;  ///< clocks; bytes
     double ahead = 0;                           ///< iterations that copies run ahead
-
-    double clocks() const { return std::max({tensor, (shared + copied) / kSharedPerClock, copied / kCopiedPerClock}); }
   };
 
   /// Of the slots one is multiplied and another one may still be, by products under way.
@@ -206,12 +221,39 @@ class Estimator {
     return std::max<double>(1, double(alloc_of(copy.operand(1))->get(ir::attr::slots)) - 2);
   }
 
+  /// How much more than they fill rows of a box touch, where the array's rows begin at other places of a line.
+  struct Touched {
+    double sectors = 1, lines = 1;
+  };
+  Touched touched_by(const ir::Op& copy) const {
+    constexpr int64_t kSector = 32, kLine = 128;
+    const ir::Op* map = copy.operand(0)->def;
+    if (!map || map->opcode != Opcode::TensorMap) return {};
+    const ir::Type& box = map->result()->type;
+    const size_t rank = box.shape.size();
+    if (rank < 2) return {};
+    const auto stride = values_.integer(map->operand(int(2 * rank - 1)));
+    if (!stride) return {};
+    const int64_t row = box.shape.back() * element_bytes(box);
+    const int64_t step = std::gcd(*stride * element_bytes(box), kLine);
+    Touched sums{0, 0};
+    for (int64_t begin = 0; begin < kLine; begin += step) {
+      sums.sectors += double((begin % kSector + row + kSector - 1) / kSector);
+      sums.lines += double((begin + row + kLine - 1) / kLine);
+    }
+    const double rows = double(kLine / step);
+    return {sums.sectors / rows / std::ceil(double(row) / kSector), sums.lines / rows / std::ceil(double(row) / kLine)};
+  }
+
   void bulk_copy(const ir::Op& op, double times, Step* step) {
     const ir::Type& place = op.operand(1)->type;
     const double bytes = double(place.num_elements() * element_bytes(place));
     const double own = op.get(ir::attr::multicast) < 0 ? bytes : bytes / blocks_;
+    const Touched touched = touched_by(op);
     sums_.read += own * times;
-    sums_.read_traffic += own * times;
+    sums_.read_traffic += own * touched.sectors * times;
+    sums_.split += own * (touched.lines - 1) * times;
+    if (const ir::Op* map = op.operand(0)->def) note_array(map->operand(0), true, own * touched.sectors * times);
     if (std::none_of(op.operands.begin() + 2, op.operands.end(),
                      [&](const ir::Value* v) { return v && values_.depends_on_program(v); }))
       sums_.shared += own * times;
@@ -221,10 +263,12 @@ class Estimator {
   }
 
   // Threads store to shared memory 16 bytes at a time.
-  void bulk_store(const ir::Type& value, double times) {
+  void bulk_store(const ir::Op& op, double times) {
+    const ir::Type& value = op.operand(0)->type;
     const double bytes = double(value.num_elements() * element_bytes(value)) * times;
     sums_.written += bytes;
     sums_.write_traffic += bytes;
+    if (const ir::Op* map = op.operand(1)->def) note_array(map->operand(0), false, bytes);
     const double instructions = double(held_elements(value) * element_bytes(value)) / 16 * times;
     sums_.steps += instructions;
     sums_.slots += instructions * warps_;
@@ -271,7 +315,7 @@ class Estimator {
           loads |= !step;
           continue;
         case Opcode::BulkStore:
-          bulk_store(op.operand(0)->type, times);
+          bulk_store(op, times);
           continue;
         case Opcode::Store:
           access(op, op.operand(1)->type, times);
@@ -353,10 +397,13 @@ class Estimator {
   void count_branches(const ir::Op& op, double times, Step* step) {
     const std::optional<int> taken = values_.branch(op);
     if (!taken && follows_from_ticket(op.operand(0))) {
+      const double share = 1 / double(std::max<int64_t>(1, inputs_.programs));
       const Sums before = std::exchange(sums_, Sums());
+      arrays_weight_ *= share;
       count(*op.regions[0], 1, step);
+      arrays_weight_ /= share;
       const Sums finish = std::exchange(sums_, before);
-      sums_.add(finish, times / double(std::max<int64_t>(1, inputs_.programs)));
+      sums_.add(finish, times * share);
       last_.add(finish, times);
       if (op.regions.size() > 1) count(*op.regions[1], times, step);
       return;
@@ -379,12 +426,11 @@ class Estimator {
 
   void count_iterations(const ir::Block& body, double times) {
     Step step;
-    const double slots = sums_.slots;
     count(body, times, &step);
     if (step.tensor == 0) return;
-    sums_.product_slots += sums_.slots - slots;
-    sums_.product_clocks += times * step.clocks();
     sums_.product_steps += times;
+    sums_.step_tensor += times * step.tensor, sums_.step_shared += times * step.shared;
+    sums_.step_copied += times * step.copied, sums_.step_ahead += times * step.ahead;
     if (step.ahead > 0) sums_.rounds += 1 + times / step.ahead;
   }
 
@@ -420,7 +466,6 @@ class Estimator {
     // Multiprocessors that clusters of so many blocks find place on.
     const int all_sms = std::max(1, device ? device->num_sms : rates.num_sms);
     double sms = double(clusters_at_once(all_sms, blocks_) * blocks_);
-    double memory = memory_rate(device ? device->name : "").value_or(rates.memory_gb_s) * 1e9 * kMemoryEfficiency;
     double clock = rates.clock_mhz * 1e6;
 
     out_.register_limit = register_limit(func_, target_);
@@ -448,60 +493,120 @@ class Estimator {
     double at_once = sms * double(fits);
     out_.waves = programs / at_once;
     double resident = std::min(double(fits), std::ceil(programs / sms));
-    double spilled =
-        std::max(0, out_.registers - out_.register_limit) * 4.0 * out_.threads * peak_.times;  // bytes a program
+    const double spilled_of_thread =
+        double(inputs_.spill_bytes.value_or(4 * std::max(0, out_.registers - out_.register_limit)));
+    const double spilled = spilled_of_thread * out_.threads * peak_.times;  // bytes a program
 
-    // Of what is read again and again the L2 cache gives most: with dots, the operands that other programs read too.
-    double own = sums_.read_traffic - sums_.shared / blocks_ + sums_.write_traffic;
-    const double l2_factor = sums_.dot_flops > 0 ? kOperandFactor : kL2Factor;
-    if (sums_.dot_flops > 0) own = sums_.read_traffic / l2_factor + sums_.write_traffic;
-    double traffic = programs * (own + 2 * spilled / kL2Factor) + sums_.shared;
-    double t_memory = std::max(
-        traffic / memory, programs * (sums_.read_traffic + sums_.write_traffic + 2 * spilled) / (l2_factor * memory));
-    if (inputs_.moved) {
-      traffic = inputs_.moved->memory + programs * 2 * spilled / kL2Factor;
-      t_memory = std::max(traffic, inputs_.moved->l2 / l2_factor) / memory;
-    }
-    double slots = sums_.slots + 4.0 * spilled / 128 * 2;
-    double tensor = rates.tensor_tflop_s * 1e12 * sms / rates.num_sms;
-    // Whole programs run on an SM, `resident` of them side by side; one alone cannot fill the gaps of its steps.
-    const double on_one = std::ceil(programs / sms);
-    const double gaps = sums_.product_steps * (kStepClocks + (resident > 1 || groups_ > 1 ? 0 : kAloneClocks));
-    const double fill = kProgramOverhead + one_.fills * kMemoryLatency;
-    const double t_product =
-        sums_.product_steps > 0 ? on_one * ((sums_.product_clocks + gaps / resident) / clock + fill / resident) : 0;
-    const double clocks = std::max({slots / kIssuePerClock, sums_.special_slots / kSpecialPerClock, sums_.wavefronts});
-    double t_compute = programs * clocks / (clock * sms) + programs * sums_.tensor_flops / tensor;
-    out_.instructions = programs * slots;
+    Launch launch{.programs = programs,
+                  .sms = sms,
+                  .all_sms = double(all_sms),
+                  .resident = resident,
+                  .clock = clock,
+                  .spilled = spilled,
+                  .slots = sums_.slots + 4.0 * spilled / 128 * 2};
+    launch.rate = memory_rate(device ? device->name : "").value_or(rates.memory_gb_s) * 1e9;
+    launch.traffic = memory_traffic(launch);
+    const double clocks =
+        std::max({launch.slots / kIssuePerClock, sums_.special_slots / kSpecialPerClock, sums_.wavefronts});
+    const double tensor = rates.tensor_tflop_s * 1e12 * sms / rates.num_sms;
+    launch.issue = programs * clocks / (clock * sms) + programs * sums_.tensor_flops / tensor;
+    out_.instructions = programs * launch.slots;
     out_.special_instructions = programs * sums_.special_slots;
-
-    // A program alone, and how many of them a second the SMs get through side by side.
-    const double alone = kProgramOverhead + seconds_alone(one_, spilled, clock);
     const double behind = seconds_alone(last_, 0, clock);
-    double t_latency = alone * std::max(std::ceil(programs / sms) / resident, 1.0);
-    out_.bytes_in_flight = resident * sums_.read / std::max(1.0, sums_.rounds);
-    out_.bytes_needed = memory / sms * kMemoryLatency;
-
-    // The greatest counts most, yet the others are felt: they do not overlap in full.
-    constexpr double kPower = 3;
-    // What one group of warps computes behind a tile's products is under those of the other one.
-    const double beside = programs * sums_.product_slots / kIssuePerClock / (clock * sms);
-    const double busy = groups_ > 1 ? std::max(t_compute, t_product + beside) : t_compute + t_product;
-    double t = std::pow(std::pow(t_memory, kPower) + std::pow(busy, kPower) + std::pow(t_latency, kPower), 1 / kPower);
-    // The first and the last programs have the GPU to themselves; products keep it busy but for their ends.
-    const double ramp = sums_.product_steps > 0 ? kProgramOverhead + 2 * kMemoryLatency : alone;
-    t_compute = busy;
-    out_.memory_us = t_memory * 1e6, out_.compute_us = t_compute * 1e6, out_.latency_us = t_latency * 1e6;
-    out_.predicted_us = (t + ramp + behind + kLaunchOverhead) * 1e6;
     out_.behind_us = behind * 1e6;
-    out_.bound = t_latency > std::max(t_memory, t_compute) ? "latency" : t_compute > t_memory ? "compute" : "memory";
-    describe(traffic, memory, t_memory, t_compute, alone);
+    const ProductTime time = longest_.product_steps > 0 ? time_of_products(launch) : time_of_programs(launch);
+    out_.memory_us = time.memory * 1e6, out_.compute_us = time.compute * 1e6, out_.latency_us = time.waits * 1e6;
+    out_.predicted_us = (time.all + behind) * 1e6;
+    out_.bound = time.waits > std::max(time.memory, time.compute) ? "latency"
+                 : time.compute > time.memory                     ? "compute"
+                                                                  : "memory";
+    describe(launch, time);
   }
 
-  void describe(double traffic, double memory, double t_memory, double t_compute, double alone) {
+  /// What predict() finds out about the launch. Blocks count as programs, which share the bytes of theirs.
+  struct Launch {
+    double programs, sms, all_sms, resident, clock;
+    double spilled, slots;         ///< bytes and warp instructions of one
+    double rate = 0, traffic = 0;  ///< the maker's rate of memory; bytes from and to it
+    double issue = 0;              ///< seconds of instructions
+  };
+
+  // Of an array no more comes from memory than it has, where that is known: the L2 cache gives what is read again.
+  double memory_traffic(const Launch& l) const {
+    const double spilled = l.programs * 2 * l.spilled / kL2Factor;
+    if (inputs_.moved) return inputs_.moved->memory + spilled;
+    const bool product = sums_.dot_flops > 0;
+    const double of_block = divided_ ? 1 : 1.0 / blocks_;
+    double traffic = 0, known_read = 0;
+    for (const auto& [base, array] : arrays_) {
+      const auto known = base ? inputs_.array_bytes.find(base->name) : inputs_.array_bytes.end();
+      const bool is_known = known != inputs_.array_bytes.end() && known->second > 0;
+      const double size = is_known ? double(known->second) : std::numeric_limits<double>::infinity();
+      double read = l.programs * of_block * array.read;
+      const double written = l.programs * of_block * array.written;
+      if (is_known) known_read += array.read;
+      if (!is_known && product) read /= kOperandReuse;
+      const bool handed_over = product && array.read > 0 && array.written > 0;
+      traffic += (handed_over ? kHandedOver : 1) * (std::min(read, size) + std::min(written, size));
+    }
+    // What all programs read at the same address, of arrays whose size is not known.
+    if (!product && known_read == 0) traffic -= l.programs * sums_.shared / blocks_ - sums_.shared;
+    return traffic + spilled;
+  }
+
+  ProductTime time_of_products(const Launch& l) const {
+    const Sums &w = longest_, &one = longest_one_;
+    const double other = kClocksPerStep * one.steps + kShuffleClocks * one.shuffles +
+                         one.exchange * (kExchangeClocks + kBarrierWarpClocks * warps_) +
+                         one.cluster_exchange * kSharedSums + 2 * l.spilled / out_.threads * 8;
+    const double l2 =
+        l.programs * (sums_.read_traffic + sums_.write_traffic + kSecondLine * sums_.split + 2 * l.spilled);
+    ProductTime time = product_time({.longest = {.steps = w.product_steps,
+                                                 .tensor_clocks = w.step_tensor,
+                                                 .shared_bytes = w.step_shared,
+                                                 .copied_bytes = w.step_copied,
+                                                 .ahead = w.step_ahead,
+                                                 .fills = one.fills,
+                                                 // one group's ends lie under the other's products
+                                                 .other_clocks = groups_ > 1 ? 0 : other},
+                                     .share = sums_.product_steps / w.product_steps,
+                                     .blocks = l.programs,
+                                     .blocks_of_program = blocks_,
+                                     .sms = l.sms,
+                                     .all_sms = l.all_sms,
+                                     .resident = l.resident,
+                                     .clock = l.clock,
+                                     .memory_seconds = l.traffic / (l.rate * kProductMemory),
+                                     .l2_bytes = inputs_.moved ? inputs_.moved->l2 : l2,
+                                     .issue_seconds = l.issue});
+    time.all += kProductLaunch;
+    return time;
+  }
+
+  ProductTime time_of_programs(const Launch& l) {
+    const double memory = l.rate * kMemoryEfficiency;
+    const double l2 =
+        inputs_.moved ? inputs_.moved->l2 : l.programs * (sums_.read_traffic + sums_.write_traffic + 2 * l.spilled);
+    const double t_memory = std::max(l.traffic, l2 / kL2Factor) / memory;
+    // A program alone, and how many of them a second the SMs get through side by side.
+    const double alone = kProgramOverhead + seconds_alone(one_, l.spilled, l.clock);
+    const double t_latency = alone * std::max(std::ceil(l.programs / l.sms) / l.resident, 1.0);
+    out_.bytes_in_flight = l.resident * sums_.read / std::max(1.0, sums_.rounds);
+    out_.bytes_needed = memory / l.sms * kMemoryLatency;
+    // The greatest counts most, yet the others are felt: they do not overlap in full.
+    constexpr double kPower = 3;
+    const double t =
+        std::pow(std::pow(t_memory, kPower) + std::pow(l.issue, kPower) + std::pow(t_latency, kPower), 1 / kPower);
+    // The first and the last programs have the GPU to themselves.
+    return {.memory = t_memory, .compute = l.issue, .waits = t_latency, .all = t + alone + kLaunchOverhead};
+  }
+
+  void describe(const Launch& l, const ProductTime& time) {
+    const double t_memory = time.memory, t_compute = time.compute;
+    const double alone = kProgramOverhead + seconds_alone(one_, l.spilled, l.clock);
     if (out_.bound == "memory")
-      out_.text = fmt::format("bound by memory: {:.3g} MB at {:.0f} GB/s take {:.3g} us", traffic / 1e6, memory / 1e9,
-                              t_memory * 1e6);
+      out_.text = fmt::format("bound by memory: {:.3g} MB at {:.0f} GB/s take {:.3g} us", l.traffic / 1e6,
+                              l.traffic / time.memory / 1e9, t_memory * 1e6);
     else if (out_.bound == "compute")
       out_.text = fmt::format("bound by compute: {:.3g} us of instructions, {:.3g} us of memory traffic",
                               t_compute * 1e6, t_memory * 1e6);
@@ -525,9 +630,16 @@ class Estimator {
   int blocks_;          // of a program
   bool divided_;        // what is counted is of one block
   RegisterPressure::Peak peak_;
-  Sums sums_;  // of one program; of the programs that are looked at while they are counted
-  Sums one_;   // what the program's first group of warps does
-  Sums last_;  // what the last program to come does behind all others
+  Sums sums_;     // of one program; of the programs that are looked at while they are counted
+  Sums one_;      // what its first group of warps does
+  Sums longest_, longest_one_;  // both of the program with the most steps
+  Sums last_;     // what the last program to come does behind all others
+  /// Bytes of one program, by the parameter that the pointers come from; null: several.
+  struct Array {
+    double read = 0, written = 0;
+  };
+  std::map<const ir::Value*, Array> arrays_;
+  double arrays_weight_ = 1;                                           ///< of what is counted now
   std::unordered_map<const ir::Op*, const ir::Op*> copied_beside_;     ///< by their allocs: copies in copy_warps
   std::set<std::pair<const ir::Value*, const ir::Value*>> quotients_;  ///< of integers: dividend, divisor
   std::unordered_set<const ir::Op*> answered_;                         ///< atomic operations whose results are used

@@ -47,6 +47,8 @@ struct CostInputs {
       nullptr;  ///< number of SMs and memory rate; null or an emulator: the target's usual device
   /// Values of integer arguments, for trip counts of loops.
   std::map<std::string, int64_t, std::less<>> arguments = {};
+  /// Bytes of the arrays that pointer arguments lead to, where they are known: no more comes from memory.
+  std::map<std::string, int64_t, std::less<>> array_bytes = {};
   int64_t extent = 4096;  ///< of integer arguments whose value is not known
   int64_t trips = 8;      ///< of loops whose bounds come from memory, and of `while`
   /// Bytes that the whole launch moves, where they have been counted; else they are estimated.
@@ -56,6 +58,7 @@ struct CostInputs {
   };
   std::optional<Moved> moved = {};
   std::optional<int> programs_per_sm = {};  ///< where the code is known; else by estimated registers
+  std::optional<int64_t> spill_bytes = {};  ///< a thread, likewise
   /// What loops and branches did, where programs were followed; asked where arguments alone do not tell.
   const ControlCounts* control = nullptr;
 };

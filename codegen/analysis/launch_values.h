@@ -41,9 +41,10 @@ class LaunchValues {
   /// Whether the value may differ from program to program.
   bool depends_on_program(const ir::Value* v) const { return dependent_.contains(v); }
 
- private:
   /// The scalar's value in the program, if it is known.
   std::optional<int64_t> integer(const ir::Value* v, int depth = 0) const;
+
+ private:
   /// Whether what is known decides branches: arguments' values that are guessed do not.
   bool decides() const { return !numbers_.empty() || !inputs_.arguments.empty(); }
   void find_dependent(const ir::Block& block);

@@ -281,7 +281,7 @@ class Counter {
 
   /// Bytes of the blocks; 0 where the pieces of an array hardly overlap.
   int64_t block_of(int array) {
-    constexpr double kOverlap = 1.5;
+    constexpr double kOverlap = 1.1;
     constexpr int64_t kLeast = 256, kMostBlocks = 1 << 18;
     const auto [known, is_new] = block_sizes_.try_emplace(array, 0);
     if (!is_new) return known->second;

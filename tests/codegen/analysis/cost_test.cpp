@@ -13,6 +13,7 @@
 #include <fstream>
 #include <regex>
 
+#include "codegen/analysis/product_time.h"
 #include "codegen/compile.h"
 #include "codegen/product/plan.h"
 #include "dsl/tegula.h"
@@ -291,8 +292,48 @@ TEST(Cost, RanksProducts) {
   EXPECT_LT(us(128, 128, 64, 8), us(256, 256, 128, 8));  // spills in each trip
 }
 
+// One row of blocks reads B once: no operand is read again, as the arrays' sizes tell.
+TEST(Cost, ArraysComeFromMemoryOnce) {
+  CostInputs inputs{.programs = 64, .arguments = {{"M", 64}, {"N", 4096}, {"K", 16384}}};
+  const Launch launch = matmul(64, 64, 64, 4);
+  const double guessed = estimate(launch, inputs).memory_us;
+  inputs.array_bytes = {{"a_ptr", 64 * 16384 * 2}, {"b_ptr", 4096 * 16384 * 2}, {"c_ptr", 64 * 4096 * 2}};
+  const double known = estimate(launch, inputs).memory_us;
+  const double bytes = 2.0 * (64 * 16384 + 4096 * 16384 + 64 * 4096);
+  EXPECT_NEAR(known, bytes / (find_target("sm_90a")->rates.memory_gb_s * 1e3 * 0.82), 1);
+  EXPECT_LT(guessed, known / 2);
+}
+
+// Rows of 16 bytes times an odd number begin anywhere in a line of the L2 cache: a box of 128 bytes touches two.
+TEST(Cost, BoxesOfTwoLinesTakeLonger) {
+  const auto memory = [](int64_t depth) {
+    CostInputs inputs{
+        .programs = 64 * 64,
+        .arguments = {{"M", 8192}, {"N", 8192}, {"K", depth}, {"stride_am", depth}, {"stride_bk", 8192}},
+        .array_bytes = {{"a_ptr", 2 * 8192 * depth}, {"b_ptr", 2 * 8192 * depth}, {"c_ptr", 2 * 8192 * 8192}}};
+    return estimate(matmul(128, 128, 64, 8), inputs).memory_us / double(depth);
+  };
+  EXPECT_GT(memory(4096 + 8), 1.2 * memory(4096));
+  EXPECT_NEAR(memory(4096 + 64), memory(4096), 0.02 * memory(4096));
+}
+
+// A program more than multiprocessors takes another wave; the tensor cores of a busy GPU run at a lower clock.
+TEST(Cost, ProductsTakeWholeWaves) {
+  ProductLaunch launch{
+      .longest = {.steps = 64, .tensor_clocks = 64 * 500.0, .copied_bytes = 64 * 32768.0, .ahead = 64 * 3.0},
+      .blocks = 132,
+      .sms = 132,
+      .all_sms = 132,
+      .clock = 1.98e9};
+  const double one = product_time(launch).all;
+  launch.blocks = 133;
+  EXPECT_GT(product_time(launch).all, 1.6 * one);
+  launch.blocks = 16;
+  EXPECT_LT(product_time(launch).all, 0.8 * one);
+}
+
 // Of the configurations that gemm.py lists for a shape the one that was measured best on an H200, or one within 2 % of
-// it, is among the ten that are timed: a small product, deep K, few rows.
+// it, is among the eight that the model ranks first: a small product, deep K, few rows.
 TEST(Cost, RanksTheLibrarysProducts) {
   const Kernel kernel = Program::load(TEGULA_SOURCE_DIR "/kernels/gemm.py").kernel("gemm");
   const Target target = *find_target("sm_90a");
@@ -333,9 +374,15 @@ TEST(Cost, RanksTheLibrarysProducts) {
       const int64_t tiles = (shape.m + c["BLOCK_M"] - 1) / c["BLOCK_M"] * ((shape.n + c["BLOCK_N"] - 1) / c["BLOCK_N"]);
       const int64_t at_once = c["PROGRAMS"] * 132 / options.num_ctas;
       const int64_t programs = c["PARTS"] > 0 ? at_once / tiles * tiles : at_once ? std::min(tiles, at_once) : tiles;
-      const CostEstimate e = estimate_cost(
-          *func, target,
-          {.programs = programs, .device = &device, .arguments = {{"M", shape.m}, {"N", shape.n}, {"K", shape.k}}});
+      const CostEstimate e = estimate_cost(*func, target,
+                                           {.programs = programs,
+                                            .grid = std::array<int64_t, 3>{programs, 1, 1},
+                                            .device = &device,
+                                            .arguments = {{"M", shape.m}, {"N", shape.n}, {"K", shape.k}},
+                                            .array_bytes = {{"a_ptr", 2 * shape.m * shape.k},
+                                                            {"b_ptr", 2 * shape.k * shape.n},
+                                                            {"c_ptr", 2 * shape.m * shape.n},
+                                                            {"partials_ptr", 132 * 128 * 256 * 4}}});
       ranked.emplace_back(
           e.predicted_us,
           fmt::format("{}x{}x{} w{} s{} p{} /{}{}{}", c["BLOCK_M"], c["BLOCK_N"], c["BLOCK_K"], *c.num_warps,
@@ -347,7 +394,7 @@ TEST(Cost, RanksTheLibrarysProducts) {
     const auto place = std::find_if(ranked.begin(), ranked.end(), [&](const auto& r) {
       return std::find(shape.best.begin(), shape.best.end(), r.second) != shape.best.end();
     });
-    EXPECT_LT(place - ranked.begin(), 10) << shape.m << " x " << shape.n << " x " << shape.k << " of " << ranked.size();
+    EXPECT_LT(place - ranked.begin(), 8) << shape.m << " x " << shape.n << " x " << shape.k << " of " << ranked.size();
   }
 }
 
