@@ -301,14 +301,14 @@ class Explainer {
     out_.memory_us = c.memory_us, out_.compute_us = c.compute_us, out_.latency_us = c.latency_us;
     out_.bound = c.bound;
     out_.bound_text = c.text;
-    const double updated = atomics();
-    if (const double us = updated / kAtomicsPerUs; us > std::max({c.memory_us, c.compute_us, c.latency_us})) {
+    const double updated = atomics(), us = updated / kAtomicsPerUs;
+    if (us > std::max({c.memory_us, c.compute_us, c.latency_us})) {
       out_.memory_us = us;
       out_.bound = "memory";
       out_.bound_text =
           fmt::format("bound by memory: atomic operations on {:.3g} M elements take {:.3g} us", updated / 1e6, us);
     }
-    out_.predicted_us = predicted_time(c);
+    out_.predicted_us = predicted_time(c, us);
     const double work = std::max({out_.memory_us, c.compute_us, c.latency_us});
     if (c.bound != "does not fit" && work < kLaunchUs) {
       out_.bound = "launch";
@@ -321,7 +321,7 @@ class Explainer {
 
   // The more warps there are, the more they overlap what they wait for. So the power of the mean grows with them; 1
   // would be a sum, infinity the greatest alone.
-  double predicted_time(const CostEstimate& c) const {
+  double predicted_time(const CostEstimate& c, double atomics_us) const {
     if (c.bound == "does not fit" || c.dot_flops > 0) return c.predicted_us;
     const double blocks = double(out_.programs) * image_.num_ctas;
     const double together = std::min(double(out_.programs_per_sm), std::ceil(blocks / double(num_sms())));
@@ -329,8 +329,8 @@ class Explainer {
         kFirstPower + kWarpPower * together * image_.threads() / 32 + kProgramPower * (out_.programs_per_sm - 1),
         kMostPower);
     double sum = 0;
-    for (double us : {out_.memory_us * kReachedMemory, c.compute_us / kIssueShare, c.latency_us * kWaitsShare,
-                      blocks / kStartsPerUs})
+    for (double us : {std::max(c.memory_us * kReachedMemory, atomics_us), c.compute_us / kIssueShare,
+                      c.latency_us * kWaitsShare, blocks / kStartsPerUs})
       sum += std::pow(us, power);
     return std::pow(sum, 1 / power) + c.behind_us + kFillUs;
   }

@@ -630,10 +630,10 @@ class Estimator {
   int blocks_;          // of a program
   bool divided_;        // what is counted is of one block
   RegisterPressure::Peak peak_;
-  Sums sums_;     // of one program; of the programs that are looked at while they are counted
-  Sums one_;      // what its first group of warps does
+  Sums sums_;                   // of one program; of the programs that are looked at while they are counted
+  Sums one_;                    // what its first group of warps does
   Sums longest_, longest_one_;  // both of the program with the most steps
-  Sums last_;     // what the last program to come does behind all others
+  Sums last_;                   // what the last program to come does behind all others
   /// Bytes of one program, by the parameter that the pointers come from; null: several.
   struct Array {
     double read = 0, written = 0;

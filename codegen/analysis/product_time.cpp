@@ -7,8 +7,8 @@ namespace tegula {
 
 namespace {
 
-// Fitted to 1800 configurations of 36 products on an H100 as bench/tuning.py times them; of the half of the products that a fit
-// had not seen the order was as good.
+// Fitted to 1800 configurations of 36 products on an H100 as bench/tuning.py times them; of the half of the products
+// that a fit had not seen the order was as good.
 constexpr double kTensorShare = 0.862;  // of the clocks by the maker's rate, which is of less than the highest clock
 constexpr double kThrottle = 0.38;      // more clocks while all tensor cores are busy: power lowers the clock,
 constexpr double kL2Throttle = 0.88;    // and more of them as the L2 cache is busy too
@@ -16,9 +16,9 @@ constexpr double kCopiedPerClock = 86;  // bytes that copies bring to an SM
 constexpr double kOperandsPerClock = 232;
 constexpr double kCopiedOperands = 0.76;  // of the bytes that are copied count against these too
 constexpr double kL2PerClock = 131;       // bytes, for each SM
-constexpr double kStepClocks = 11.6;        // its barrier, waits and the start of its instructions
-constexpr double kAloneClocks = 3.7;       // more of a step whose block is alone on its SM
-constexpr double kClusterClocks = 11.2;    // more of a step of blocks that wait for each other
+constexpr double kStepClocks = 11.6;      // its barrier, waits and the start of its instructions
+constexpr double kAloneClocks = 3.7;      // more of a step whose block is alone on its SM
+constexpr double kClusterClocks = 11.2;   // more of a step of blocks that wait for each other
 constexpr double kCopyLatency = 472e-9;
 constexpr double kBlockOverhead = 1.72e-6;  // a block's start, the first of its copies and its end
 constexpr double kOtherShare = 0.35;        // of what a block does beside its loops that neighbours do not hide
@@ -51,7 +51,9 @@ double together(double a, double b, double c, double d) { return std::sqrt(a * a
 ProductTime product_time(const ProductLaunch& l) {
   const double l2 = l.l2_bytes / (kL2PerClock * l.all_sms * l.clock);
   const double tensor = l.longest.tensor_clocks * kTensorShare;
-  const auto all = [&](const Wave& wave) { return together(l.memory_seconds, l2, wave.work + wave.waits, l.issue_seconds); };
+  const auto all = [&](const Wave& wave) {
+    return together(l.memory_seconds, l2, wave.work + wave.waits, l.issue_seconds);
+  };
   Wave wave = on_one_sm(l, tensor);
   const double first = all(wave), busy = l.blocks * l.share * l.longest.tensor_clocks / l.sms / l.clock / first;
   wave = on_one_sm(l, tensor * (1 + busy * (kThrottle * busy + kL2Throttle * l2 / first)));

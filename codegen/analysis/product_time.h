@@ -15,16 +15,16 @@ struct ProductWork {
 };
 
 struct ProductLaunch {
-  ProductWork longest;       ///< of all blocks
-  double share = 1;          ///< of it that a block does on average
-  double blocks = 1;         ///< of the launch
+  ProductWork longest;  ///< of all blocks
+  double share = 1;     ///< of it that a block does on average
+  double blocks = 1;    ///< of the launch
   int blocks_of_program = 1;
-  double sms = 1, all_sms = 1;   ///< multiprocessors that blocks find place on, and all
-  double resident = 1;           ///< blocks that a multiprocessor has room for
-  double clock = 1;              ///< Hz
-  double memory_seconds = 0;     ///< of what comes from memory and goes there
-  double l2_bytes = 0;           ///< through the L2 cache, of the launch
-  double issue_seconds = 0;      ///< of instructions beside the products
+  double sms = 1, all_sms = 1;  ///< multiprocessors that blocks find place on, and all
+  double resident = 1;          ///< blocks that a multiprocessor has room for
+  double clock = 1;             ///< Hz
+  double memory_seconds = 0;    ///< of what comes from memory and goes there
+  double l2_bytes = 0;          ///< through the L2 cache, of the launch
+  double issue_seconds = 0;     ///< of instructions beside the products
 };
 
 /// Seconds.
