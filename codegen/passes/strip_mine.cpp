@@ -40,11 +40,12 @@ namespace {
 // Elements of a thread from which on registers do not hold a tile, whatever its type is, and how many of a part they
 // should hold beside some others like it; and may.
 constexpr int64_t kTooMany = 512, kWanted = 64, kMost = 256;
-// Instructions of a thread from which on the code is too long, and elements of it that a part should hold nevertheless.
-constexpr double kLongCode = 1 << 13;
+// Instructions of a thread from which on the code is too long, as it fills half of the instruction cache, and elements
+// of it that a part should hold nevertheless.
+constexpr double kLongCode = 1 << 12;
 constexpr int64_t kLeastOfThread = 16;
-// Elements of a part along an axis along which neighbours in memory lie.
-constexpr int64_t kLeastContiguous = 64;
+// Elements of a part along an axis along which neighbours in memory lie; bytes, where parts would be too large so.
+constexpr int64_t kLeastContiguous = 64, kLeastBytes = 32;
 
 // A program's accesses to global memory.
 struct Access {
@@ -111,7 +112,7 @@ class StripMine {
   /// Whether there are tiles to divide, and rows are apart.
   bool is_wanted() {
     if (most_of_thread({}, 1) < kTooMany) {
-      large_ = 2 * kLeastOfThread, enough_ = {kLeastOfThread};
+      large_ = 2 * kLeastOfThread, sizes_ = {{kLeastOfThread, kLeastOfThread, false}};
       if (most_of_thread({}, 1) < large_ || code_length({}, 1) < kLongCode) return false;
     }
     const auto accesses = accesses_of(func_);
@@ -124,13 +125,19 @@ class StripMine {
   void run() {
     AxisClasses classes(func_);
     AxisAnalysis axes(func_);
-    for (const int64_t enough : enough_) {
+    for (const Size& size : sizes_) {
       for (const Axis& axis : axes_of_large_tiles())
-        if (divide(classes, axes, classes.find(axis), enough)) return write();
+        if (divide(classes, axes, classes.find(axis), size)) return write();
     }
   }
 
  private:
+  // Elements of a thread that a part should have, and may have; whether it may have few along what lies in memory.
+  struct Size {
+    int64_t wanted, most;
+    bool short_runs;
+  };
+
   // Tiles that registers hold as such: not those of indices, which mostly differ by constants.
   std::vector<const Value*> held_tiles() const {
     std::vector<const Value*> tiles;
@@ -174,9 +181,9 @@ class StripMine {
     return axes;
   }
 
-  // Divides by the fewest parts that leave a thread `enough` elements of a tile at most. What else the program writes
-  // is divided with it, along axes as long.
-  bool divide(AxisClasses& classes, const AxisAnalysis& axes, size_t found, int64_t enough) {
+  // Divides by the fewest parts that leave a thread as few elements of a tile as wanted, or as many as can be. What
+  // else the program writes is divided with it, along axes as long.
+  bool divide(AxisClasses& classes, const AxisAnalysis& axes, size_t found, const Size& size) {
     Parts divided;
     if (!add(classes, found, divided)) return false;
     const auto [any, number] = *divided.begin();
@@ -188,14 +195,13 @@ class StripMine {
         if (pointers->type.shape[size_t(axis)] == extent) add(classes, classes.find({pointers, axis}), divided);
     });
     if (!is_sound(divided)) return false;
-    const int64_t least = least_extent(axes, divided);
-    for (int64_t parts = 2; classes.can_divide(found, parts, least); parts *= 2) {
-      if (most_of_thread(divided, parts) > enough) continue;
-      if (large_ < kTooMany && 2 * code_length(divided, parts) > code_length({}, 1)) return false;
-      tiles_ = std::move(divided), parts_ = parts;
-      return true;
-    }
-    return false;
+    const int64_t least = least_extent(axes, divided, size.short_runs);
+    int64_t parts = 1;
+    while (classes.can_divide(found, 2 * parts, least) && most_of_thread(divided, parts) > size.wanted) parts *= 2;
+    if (parts == 1 || most_of_thread(divided, parts) > size.most) return false;
+    if (large_ < kTooMany && 2 * code_length(divided, parts) > code_length({}, 1)) return false;
+    tiles_ = std::move(divided), parts_ = parts;
+    return true;
   }
 
   // False where the axes cannot be divided, or one of their tiles is along another axis.
@@ -221,10 +227,11 @@ class StripMine {
   }
 
   // Of a part along which large tiles lie in memory.
-  int64_t least_extent(const AxisAnalysis& axes, const Parts& divided) const {
+  int64_t least_extent(const AxisAnalysis& axes, const Parts& divided, bool short_runs) const {
     int64_t least = 1;
     for (const auto& [v, axis] : divided)
-      if (v->type.pointer && is_large(v) && axes.info(v).contiguity[size_t(axis)] > 1) least = kLeastContiguous;
+      if (v->type.pointer && is_large(v) && axes.info(v).contiguity[size_t(axis)] > 1)
+        least = std::max(least, short_runs ? kLeastBytes / elem_bytes(v->type.elem) : kLeastContiguous);
     return least;
   }
 
@@ -279,8 +286,8 @@ class StripMine {
 
   Func& func_;
   const int64_t threads_;
-  int64_t large_ = kTooMany;                        // elements of a thread from which on tiles are divided
-  std::vector<int64_t> enough_ = {kWanted, kMost};  // and how many a part may leave, as wanted and as accepted
+  int64_t large_ = kTooMany;  // elements of a thread from which on tiles are divided
+  std::vector<Size> sizes_ = {{kWanted, kWanted, false}, {kWanted, kMost, false}, {kMost, kMost, true}};
   Pairs pairs_;
   Parts tiles_;
   int64_t parts_ = 1;
