@@ -121,6 +121,7 @@ struct Function {
   std::vector<Param> params;
   std::optional<size_t> keyword_only;  ///< how many parameters stand before a '*' or *args
   std::optional<Param> rest;           ///< *args
+  std::optional<Param> keywords;       ///< **kwargs
   Loc variadic;                        ///< of *args or **kwargs
   std::vector<Condition> conditions;   ///< of the module, under which the function is defined
   ExprPtr returns;                     ///< annotation; may be null

@@ -86,8 +86,8 @@ std::optional<Val> Checker::host_member(std::string_view module, std::string_vie
        {"triton.Config", "triton.constexpr_function", "triton.runtime.driver.active.get_current_target",
         "itertools.product", "os.getenv", "os.environ.get", "collections.namedtuple", "torch.finfo", "torch.iinfo",
         "torch.cuda.is_available", "torch.cuda.get_device_capability", "importlib.util.find_spec",
-        "importlib.util.module_from_spec", "packaging.version.parse", "packaging.version.Version",
-        "triton.tools.tensor_descriptor.TensorDescriptor", "torch.Tensor"})
+        "importlib.util.module_from_spec", "inspect.signature", "triton.autotune", "packaging.version.parse",
+        "packaging.version.Version", "triton.tools.tensor_descriptor.TensorDescriptor", "torch.Tensor"})
     if (full == known) return function_ref(full);
   for (std::string_view known : {"triton.runtime", "triton.runtime.driver", "triton.runtime.driver.active",
                                  "triton.tools", "triton.tools.tensor_descriptor", "torch.version", "torch.cuda",
@@ -96,6 +96,13 @@ std::optional<Val> Checker::host_member(std::string_view module, std::string_vie
   if (full == "torch.version.hip" || full == "torch.version.xpu") return Val(dsl::None{});
   if (full == "triton.__version__") return Val(std::string("3.6.0"));  // whose language this is
   if (full == "triton target.backend") return Val(std::string("cuda"));
+  if (full == "triton autotune.parameters") {
+    std::vector<Val> names;
+    for (const char* name : {"configs", "key", "prune_configs_by", "reset_to_zero", "restore_value", "pre_hook",
+                             "post_hook", "warmup", "rep", "use_cuda_graph", "do_bench", "cache_results"})
+      names.push_back(std::string(name));
+    return dsl::make_tuple(std::move(names));
+  }
   return std::nullopt;
 }
 

@@ -220,6 +220,11 @@ struct Checker::HostBuiltin {
   Val config() { return checker.make_config(args, loc); }
   Val constexpr_function() { return args.size() == 1 ? args[0].value : Val(); }  // of what is one anyway
   Val current_target() { return module_ref("triton target"); }
+  Val signature() {
+    const auto* f = only<FunctionRef>();
+    return f && f->name == "triton.autotune" ? module_ref("triton autotune")
+                                             : error("inspect.signature is known of triton.autotune alone");
+  }
   Val limits() {
     const auto* type = only<dsl::DType>();
     const bool of_floats = name == "torch.finfo";
@@ -262,6 +267,7 @@ const std::unordered_map<std::string_view, Checker::HostBuiltin::Row>& Checker::
       {"triton.Config", {&B::config, Anything}},
       {"triton.constexpr_function", {&B::constexpr_function, Known}},
       {"triton.runtime.driver.active.get_current_target", {&B::current_target, Known}},
+      {"inspect.signature", {&B::signature, Known}},
       {"torch.finfo", {&B::limits, Known}},
       {"torch.iinfo", {&B::limits, Known}},
       {"torch.cuda.is_available", {&B::cuda_is_available, Known}},

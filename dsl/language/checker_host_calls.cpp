@@ -95,6 +95,23 @@ Val Checker::make_config(const std::vector<Argument>& args, Loc loc) {
   return make_host(std::move(object));
 }
 
+// What goes into **kwargs, which becomes no argument of a parameter; what is behind the parameters is dropped.
+Val Checker::take_keywords(const Function& f, std::vector<Argument>& args) {
+  DictObject dict;
+  std::optional<Val> whole;
+  size_t positional = 0;
+  std::erase_if(args, [&](const Argument& a) {
+    if (a.name.empty()) return ++positional > f.params.size() && !f.rest;
+    if (std::any_of(f.params.begin(), f.params.end(), [&](const Param& p) { return p.name == a.name; })) return false;
+    if (a.name == kAllKeywords)
+      whole = a.value;
+    else if (!a.value.is_poison())
+      dict.set(a.name, a.value);
+    return true;
+  });
+  return whole ? *whole : make_host(std::move(dict));
+}
+
 Val Checker::call_host(const FunctionObject& function, std::vector<Argument> args, Loc loc) {
   if (function.file && function.file != file_)
     return in_file(function.file, [&] { return call_host(function, std::move(args), loc); });
@@ -118,14 +135,10 @@ Val Checker::call_host(const FunctionObject& function, std::vector<Argument> arg
   if (function.function) {
     const Function& f = *function.function;
     frame.function = &f;
-    if (f.variadic) {  // what goes into *args and **kwargs is dropped: a use of them is an unknown name
-      size_t positional = 0;
-      std::erase_if(args, [&](const Argument& a) {
-        if (a.name.empty()) return ++positional > f.params.size() && !f.rest;
-        return std::none_of(f.params.begin(), f.params.end(), [&](const Param& p) { return p.name == a.name; });
-      });
-    }
+    Val keywords;
+    if (f.variadic) keywords = take_keywords(f, args);
     if (!bind_arguments(f, args, loc, frame.scope)) return Val();
+    if (f.keywords) frame.scope[f.keywords->name] = Binding{std::move(keywords), false, {}, f.keywords->loc};
     for (const auto& [name, binding] : frame.scope)
       if (binding.value.is_poison()) return Val();
   } else {

@@ -151,6 +151,7 @@ class Checker {
   Val value_of(const Expr& e) { return eval(e); }
   /// The arguments of a call with their values. False after an error.
   bool eval_arguments(const Expr& e, std::vector<Argument>& args);
+  static Val take_keywords(const Function& f, std::vector<Argument>& args);
   Val call_host(const FunctionObject& function, std::vector<Argument> args, Loc loc);
   /// The arguments for `params`, of which the first `required` must be there; null where one is left out. Nothing after
   /// an error, which gives the nearest name for an unknown one.

@@ -253,6 +253,18 @@ class Reader {
     return option && !option->info.is_optional() && !find_param(name);
   }
 
+  /// A parameter that is called as an option of triton.Config gets its value, whatever the dict says, as in Triton.
+  void bind_options(Config& config) const {
+    for (const char* name : {"num_warps", "num_stages", "num_ctas", "maxnreg"}) {
+      const dsl::LaunchOption& option = *dsl::find_launch_option(name);
+      const auto& value = config.*option.config;
+      const Param* p = find_param(name);
+      if (!p || !is_constexpr_annotation(p->annotation.get()) || (!value && option.info.is_optional())) continue;
+      std::erase_if(config.constexprs, [&](const ConstexprArg& c) { return c.name == name; });
+      config.constexprs.emplace_back(name, value.value_or(option.info.fallback));
+    }
+  }
+
   void add_configs(const Argument& a, Autotune& out) {
     const auto* list = a.value.get_if<dsl::TupleVal>();
     if (!list) {
@@ -270,6 +282,7 @@ class Reader {
       std::erase_if(config.constexprs, [&](const ConstexprArg& c) { return is_overridden(c.name); });
       for (const ConstexprArg& c : config.constexprs)
         if (!check_target(c.name, a, object->loc)) return;
+      bind_options(config);
       if (!object->hook.is<dsl::None>()) {
         if (!check_hook("the pre_hook of triton.Config", object->hook, object->hook_loc)) return;
         config.pre_hook = [hook = Hook{file_, object->hook, object->hook_loc}](HookedLaunch& launch) { hook(launch); };
@@ -316,7 +329,11 @@ class Reader {
     return with_checker<std::vector<Config>>(
         *file, "narrow them down in C++ with Autotune::prune", [&](Checker& checker) {
           std::vector<Argument> args{{{}, dsl::make_tuple(list), false, loc}, {{}, launch_object(launch), false, loc}};
-          Val v = checker.call_host(*get_host<FunctionObject>(function), std::move(args), loc);
+          const auto& called = *get_host<FunctionObject>(function);
+          // What the launch got by name Triton hands on by **; all that it got does as well.
+          if (called.function && called.function->keywords)
+            args.push_back({std::string(kAllKeywords), launch_object(launch), false, loc});
+          Val v = checker.call_host(called, std::move(args), loc);
           std::vector<Config> kept;
           if (v.is_poison()) return kept;
           const auto* result = v.get_if<dsl::TupleVal>();

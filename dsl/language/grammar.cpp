@@ -456,11 +456,13 @@ auto const variadic_param = [](auto& ctx) {
   const Range& r = _attr(ctx);
   const Loc loc = line(ctx).loc(r.begin(), r.end());
   std::string_view name = text(r);
-  if (name.starts_with("**")) {
+  const bool keywords = name.starts_with("**");
+  name.remove_prefix(name.find_first_not_of("* \t"));
+  if (keywords) {
     _val(ctx).variadic = loc;
+    _val(ctx).keywords = Param{std::string(name), loc, nullptr, nullptr};
     return;
   }
-  name.remove_prefix(name.find_first_not_of("* \t"));
   _val(ctx).keyword_only = _val(ctx).params.size();
   _val(ctx).rest = Param{std::string(name), loc, nullptr, nullptr};
 };

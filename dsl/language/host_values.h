@@ -52,6 +52,9 @@ struct PointerObject : dsl::HostObject {
   std::string describe() const override { return "the tensor '" + name + "'"; }
 };
 
+/// The name of an argument that stands for all that **kwargs takes. No name of the language.
+inline constexpr std::string_view kAllKeywords = "**";
+
 /// The arguments of a launch, as lambdas of heuristics and pruning functions get them. Valid for the call.
 struct ArgsObject : dsl::HostObject {
   const LaunchArgs* args = nullptr;

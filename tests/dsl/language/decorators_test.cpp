@@ -411,14 +411,53 @@ TEST(Decorators, ValuesOfHeuristicsHaveTheirTypes) {
   EXPECT_EQ(value("tl.float32 if args['x'].dtype == tl.bfloat16 else tl.float16"), Constexpr(Elem::F32));
 }
 
-TEST(Decorators, PruningThatCannotBeEvaluatedIsAnError) {
+TEST(Decorators, ParametersCalledAsOptionsGetTheirValues) {
+  File file =
+      parse_file(kHead +
+                 "@triton.autotune([triton.Config({'B': 64, 'num_stages': 5}, num_warps=8)], key=['n'])\n@triton.jit\n"
+                 "def kernel(x, n, B: tl.constexpr, num_warps: tl.constexpr, num_stages: tl.constexpr):\n  pass\n");
+  auto tuning = find_autotune(file, file->module().functions.back());
+  ASSERT_TRUE(tuning);
+  EXPECT_EQ(configs_text(tuning->configs), "B=64 num_stages=3 num_warps=8 num_warps=8 num_stages=3\n");
+}
+
+TEST(Decorators, PruningGetsTheArgumentsByKeywordsToo) {
   auto tune = autotune(
       "def prune(configs, args, **kwargs):\n  return [c for c in configs if c.kwargs['BLOCK'] <= kwargs['n']]\n"
+      "@triton.autotune([triton.Config({'BLOCK': 1}), triton.Config({'BLOCK': 8})], ['n'], "
+      "prune_configs_by={'early_config_prune': prune})");
+  ASSERT_TRUE(tune && tune->prune);
+  LaunchArgs args;
+  args.set("n", int64_t(4));
+  EXPECT_EQ(configs_text(tune->prune(tune->configs, args)), "BLOCK=1 num_warps=4 num_stages=3\n");
+}
+
+TEST(Decorators, KeywordsOfHostFunctionsAreADict) {
+  auto tune = autotune(
+      "def sized(base, **more):\n  return triton.Config({'BLOCK': base * more['times']}, num_warps=more.get('warps', "
+      "2))\n"
+      "@triton.autotune([sized(16, times=4), sized(base=8, times=2, warps=1)], ['n'])");
+  ASSERT_TRUE(tune);
+  EXPECT_EQ(configs_text(tune->configs), "BLOCK=64 num_warps=2 num_stages=3\nBLOCK=16 num_warps=1 num_stages=3\n");
+}
+
+TEST(Decorators, WhatTritonsAutotuneTakesCanBeAsked) {
+  auto tune = autotune(
+      "import inspect\nCACHES = 'cache_results' in inspect.signature(triton.autotune).parameters\n"
+      "more = {'cache_results': True} if CACHES else {}\n"
+      "@triton.autotune([triton.Config({'BLOCK': 32 if CACHES else 16})], ['n'], **more)");
+  ASSERT_TRUE(tune);
+  EXPECT_EQ(configs_text(tune->configs), "BLOCK=32 num_warps=4 num_stages=3\n");
+}
+
+TEST(Decorators, PruningThatCannotBeEvaluatedIsAnError) {
+  auto tune = autotune(
+      "def prune(configs, args):\n  return [c for c in configs if c.kwargs['BLOCK'] <= more['n']]\n"
       "@triton.autotune([triton.Config({'BLOCK': 1})], ['n'], prune_configs_by={'early_config_prune': prune})");
   ASSERT_TRUE(tune && tune->prune);
   std::string text = message_of<CompileError>([&] { tune->prune(tune->configs, LaunchArgs()); });
-  EXPECT_NE(text.find("k.py:5:54: error: unknown name 'kwargs'"), text.npos) << text;
-  EXPECT_NE(text.find("or narrow them down in C++ with Autotune::prune"), text.npos) << text;
+  EXPECT_NE(text.find("k.py:5:54: error: unknown name 'more'"), text.npos) << text;
+  EXPECT_NE(text.find("hint: narrow them down in C++ with Autotune::prune"), text.npos) << text;
   EXPECT_NE(
       message_of<CompileError>([&] {
         auto none = autotune(
