@@ -63,7 +63,7 @@ void tell(const std::string& name, double ms) { fmt::print("{}\t{:.4f}\n", name,
 // (what a first call consists of).
 int child(const std::string& mode, const std::string& file) {
   Stopwatch watch;
-  const std::shared_ptr<Device> device = default_device();
+  Device* const device = default_device();
   tell("open the device", watch.lap());
   const bool gpu = !device->info().emulator;
   const int rows = gpu ? 4096 : 16;

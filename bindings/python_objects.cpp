@@ -132,7 +132,7 @@ extern "C" {
 int32_t tegula_python_start(PyObject* objects) {
   py = Python::in_process();
   if (!py) return 0;
-  shared = new Shared();
+  shared = new bindings::Shared();
   shared->dtype_name = Ref::interned("dtype"), shared->data_ptr_name = Ref::interned("data_ptr");
   shared->get_device_name = Ref::interned("get_device"), shared->config_name = Ref::interned("_config");
   shared->shape_name = Ref::interned("shape"), shared->stride_name = Ref::interned("stride");

@@ -188,7 +188,7 @@ void tegula_set_message_handler(tegula_message_function handler, void* user) {
 tegula_status tegula_device_default(tegula_device** device) {
   return guarded([&] {
     given(device, "device");
-    *device = wrap(default_device());
+    *device = wrap({default_device(), [](Device*) {}});  // which lives as long as the process
   });
 }
 

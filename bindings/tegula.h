@@ -69,6 +69,8 @@ typedef struct tegula_options {
   int32_t bulk_copies;      /* copies of loops by tensor maps: 0, 1 and 2 likewise */
   int32_t
       debug; /* 1: asserts are carried out; 2: and what a debugger asks for; 0: TEGULA_DEBUG or TRITON_DEBUG decide */
+  int32_t program_bits; /* of the number of programs of a launch, where that is known (11: 1024 to 2047 programs): code
+                           that is fast for so many takes less time to compile; 0: any number */
 } tegula_options;
 
 /* ---- Devices, besides those of tegula_runtime.h */

@@ -41,6 +41,14 @@ bool ConstexprTuple::operator==(const ConstexprTuple& other) const {
 ConstexprArg::ConstexprArg(std::string name, Constexpr value) : name(std::move(name)), value(std::move(value)) {}
 ConstexprArg::ConstexprArg(std::string name, const char* value)
     : ConstexprArg(std::move(name), Constexpr(std::string(value))) {}
+ConstexprArg::ConstexprArg(const ConstexprArg&) = default;
+ConstexprArg::ConstexprArg(ConstexprArg&&) noexcept = default;
+ConstexprArg& ConstexprArg::operator=(const ConstexprArg&) = default;
+ConstexprArg& ConstexprArg::operator=(ConstexprArg&&) noexcept = default;
+ConstexprArg::~ConstexprArg() = default;
+Constexpr ConstexprArg::constant(bool value) { return value; }
+Constexpr ConstexprArg::constant(int64_t value) { return value; }
+Constexpr ConstexprArg::constant(double value) { return value; }
 bool ConstexprArg::operator==(const ConstexprArg&) const = default;
 
 std::string to_string(const Constexpr& value) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "runtime/base/elem.h"
+#include "runtime/base/function.h"
 
 namespace tegula {
 
@@ -43,16 +43,24 @@ struct ConstexprArg {
 
   ConstexprArg(std::string name, Constexpr value);
   template <class T>
-  requires std::is_arithmetic_v<T> ConstexprArg(std::string name, T value) : name(std::move(name)) {
-    if constexpr (std::is_same_v<T, bool>)
-      this->value = value;
-    else if constexpr (std::is_integral_v<T>)
-      this->value = int64_t(value);
-    else
-      this->value = double(value);
-  }
+  requires std::is_arithmetic_v<T> ConstexprArg(std::string name, T value)
+      : ConstexprArg(std::move(name), constant(Widest<T>(value))) {}
   ConstexprArg(std::string name, const char* value);
+  // Defined elsewhere, so that not each file of a program instantiates the variant's.
+  ConstexprArg(const ConstexprArg&);
+  ConstexprArg(ConstexprArg&&) noexcept;
+  ConstexprArg& operator=(const ConstexprArg&);
+  ConstexprArg& operator=(ConstexprArg&&) noexcept;
+  ~ConstexprArg();
   bool operator==(const ConstexprArg&) const;
+
+ private:
+  template <class T>
+  using Widest =
+      std::conditional_t<std::is_same_v<T, bool>, bool, std::conditional_t<std::is_integral_v<T>, int64_t, double>>;
+  static Constexpr constant(bool value);
+  static Constexpr constant(int64_t value);
+  static Constexpr constant(double value);
 };
 
 /// A pointer argument, as heuristics and pruning functions see it.
@@ -96,8 +104,9 @@ struct Config {
   std::optional<int> bulk_copies;      ///< as of LaunchOptions; unset: the launch's
   std::optional<int> debug;            ///< as of LaunchOptions; unset: the launch's
   std::optional<int> num_ctas;         ///< as of LaunchOptions; unset: the launch's
+  std::optional<int> program_bits;     ///< as of LaunchOptions; unset: the launch's
   /// Called before each launch that tuning gave this configuration, and before each timed run. Null: nothing.
-  std::function<void(HookedLaunch&)> pre_hook = {};
+  Function<void(HookedLaunch&)> pre_hook = {};
 
   /// The integer (or bool) value of a constexpr: `config["BLOCK"]`, for grids. Throws LaunchError for other names.
   int64_t operator[](std::string_view name) const;
@@ -150,20 +159,20 @@ struct Autotune {
   double warmup_ms = 5;                    ///< device time of runs before those that count, at most
   double rep_ms = 20;                      ///< device time of runs that count, at most, for a candidate in the running
   /// Narrows the configurations down for these arguments (early_config_prune). Null: all.
-  std::function<std::vector<Config>(const std::vector<Config>&, const LaunchArgs&)> prune;
+  Function<std::vector<Config>(const std::vector<Config>&, const LaunchArgs&)> prune;
   int top_k = 0;  ///< the configurations that the model ranks highest, as many as are timed; 0: all
   /// Called around each timed run by the launching thread, besides what is zeroed and restored: before the run, behind
   /// its launch (with the text of what the launch threw, or null), and once more, with reset_only, when the choice is
   /// made. Null: nothing. What they throw ends the tuning.
-  std::function<void(HookedLaunch&, bool reset_only)> pre_hook = {};
-  std::function<void(HookedLaunch&, const char* error)> post_hook = {};
+  Function<void(HookedLaunch&, bool reset_only)> pre_hook = {};
+  Function<void(HookedLaunch&, const char* error)> post_hook = {};
 };
 
 /// A constexpr parameter whose value follows from the other arguments and from the configuration, as
 /// @triton.heuristics.
 struct Heuristic {
   std::string param;
-  std::function<Constexpr(const LaunchArgs&)> value;
+  Function<Constexpr(const LaunchArgs&)> value;
 };
 
 }  // namespace tegula

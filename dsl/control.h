@@ -10,21 +10,18 @@
 // keep their type; a Tile that has no value before a loop or branch has none behind it.
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <optional>
 #include <type_traits>
 
 #include "dsl/tile.h"
+#include "runtime/base/function.h"
 
 namespace tegula {
 
 namespace detail {
 struct Loop;
-void record_if(const Operand& condition, const std::function<void()>& then_body,
-               const std::function<void()>& else_body);
-Tile record_choice(const Operand& condition, const std::function<Operand()>& then_value,
-                   const std::function<Operand()>& else_value);
+void record_if(const Operand& condition, FunctionRef<void()> then_body, FunctionRef<void()> else_body);
+Tile record_choice(const Operand& condition, FunctionRef<Operand()> then_value, FunctionRef<Operand()> else_value);
 }  // namespace detail
 
 /// Options of a loop, as tl.range has them.
@@ -56,7 +53,7 @@ class LoopRange {
   End end() const { return {}; }
 
  private:
-  std::unique_ptr<detail::Loop> loop_;
+  detail::Loop* loop_;  // its own
 };
 
 /// 0, 1, ... below `upper`.
@@ -83,7 +80,7 @@ requires std::convertible_to<std::invoke_result_t<const Then&>, Operand> Tile if
 }
 
 /// While the condition, which is a function of Tiles, holds.
-void while_(const std::function<Tile()>& condition, const std::function<void()>& body,
-            const char* file = __builtin_FILE(), int line = __builtin_LINE());
+void while_(FunctionRef<Tile()> condition, FunctionRef<void()> body, const char* file = __builtin_FILE(),
+            int line = __builtin_LINE());
 
 }  // namespace tegula

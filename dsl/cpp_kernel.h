@@ -17,8 +17,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -60,9 +58,8 @@ class TracedArgs {
   virtual std::optional<Constexpr> constant(size_t index) const = 0;
 };
 
-std::shared_ptr<const dsl::KernelSource> traced_source(std::string name, std::vector<TracedParam> params,
-                                                       std::function<void(const TracedArgs&)> body, const char* file,
-                                                       int line);
+Shared<const dsl::KernelSource> traced_source(std::string name, std::vector<TracedParam> params,
+                                              Function<void(const TracedArgs&)> body, const char* file, int line);
 
 [[noreturn]] void wrong_constant(const char* name, const char* expected, const Constexpr& found);
 

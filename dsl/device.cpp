@@ -44,11 +44,11 @@ std::pair<std::shared_ptr<Device>, std::string> choose() {
 
 }  // namespace
 
-std::shared_ptr<Device> default_device(std::string* why) {
+Device* default_device(std::string* why) {
   // Never destroyed: kernels and buffers of static storage may outlive any order of destruction.
   static const auto* chosen = new auto(choose());
   if (why) *why = chosen->second;
-  return chosen->first;
+  return chosen->first.get();
 }
 
 }  // namespace tegula

@@ -30,7 +30,7 @@ namespace tegula {
 
 struct detail::ExplainedLaunch {
   Target target;
-  std::unique_ptr<ir::Func> func;  ///< of stage Tile
+  Shared<ir::Func> func;  ///< of stage Tile
   explaining::LaunchFacts facts;
   explaining::Traffic traffic;
   int64_t sums_bytes = 0;  ///< of products, a program

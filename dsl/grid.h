@@ -1,7 +1,6 @@
 // Grids written as text, for command lines and other languages.
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "dsl/config.h"

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -52,7 +51,7 @@ class HookedLaunch {
   Config config_;
   LaunchArgs named_;
   std::vector<Arg> values_;
-  std::vector<std::unique_ptr<TensorDescriptor>> changed_;  ///< descriptors among the values
+  std::vector<Shared<TensorDescriptor>> changed_;  ///< descriptors among the values
 };
 
 }  // namespace tegula

@@ -19,6 +19,8 @@
 #include "dsl/specialize.h"
 #include "dsl/tuner.h"
 #include "runtime/base/check.h"
+#include "runtime/base/std_shared.h"
+#include "runtime/kept.h"
 #include "runtime/package/package.h"
 #include "runtime/sealing.h"
 
@@ -92,7 +94,7 @@ KernelState::TuningLock::~TuningLock() {
 void KernelState::note_device(Device& device) {
   std::lock_guard lock(mutex);
   if (!devices.insert(&device).second) return;
-  device.before_end(weak_from_this(), [this, &device] {
+  device.kept().before_end(weak_from_this(), [this, &device] {
     ready.drop(device);
     std::lock_guard lock(mutex);
     handles.drop(device);
@@ -185,7 +187,7 @@ LaunchHandle KernelState::load(Device& device, std::span<const ArgType> types, c
   const std::string prepared_key = prepared.empty() ? "" : dsl::variants_key(*source, types, options);
   if (!prepared.empty())
     if (auto handle = prepared.find(device, prepared_key, types)) return *handle;
-  std::shared_ptr<LoadedKernel> kernel = load_kernel(device, types, options);
+  Shared<LoadedKernel> kernel = load_kernel(device, types, options);
   if (!kernel) {
     const auto listed = prepared.find_fitting(device, prepared_key, types);
     std::lock_guard lock(mutex);
@@ -211,8 +213,8 @@ LaunchHandle KernelState::load(Device& device, std::span<const ArgType> types, c
   });
 }
 
-std::shared_ptr<LoadedKernel> KernelState::load_kernel(Device& device, std::span<const ArgType> types,
-                                                       const LaunchOptions& options) const {
+Shared<LoadedKernel> KernelState::load_kernel(Device& device, std::span<const ArgType> types,
+                                              const LaunchOptions& options) const {
   dsl::check_options(*source, options);
   if (sealed()) return nullptr;
   const DeviceInfo& info = device.info();
@@ -234,7 +236,7 @@ std::shared_ptr<LoadedKernel> KernelState::load_kernel(Device& device, std::span
   if (!image && !may_compile()) return nullptr;
   if (!image) image = compile(*func, types, options, target, info.emulator);
   image->cooperative = options.cooperative_grid;
-  std::shared_ptr<LoadedKernel> loaded = device.load(std::move(*image));
+  Shared<LoadedKernel> loaded = device.load(std::move(*image));
   if (cache) {
     if (!cached) cache->store(image_key, loaded->image());
     if (!source_key.empty() && !has_messages && !source->reads_others()) cache->link(source_key, image_key);
@@ -246,7 +248,7 @@ std::shared_ptr<LoadedKernel> KernelState::load_kernel(Device& device, std::span
 
 // --------------------------------------------------------------------------------------------------------- Kernel
 
-Kernel::Kernel(std::shared_ptr<const dsl::KernelSource> source) : state_(std::make_shared<KernelState>()) {
+Kernel::Kernel(Shared<const dsl::KernelSource> source) : state_(std::make_shared<KernelState>()) {
   state_->source = std::move(source);
   state_->cache = process_cache();
   state_->store = process_store();
@@ -284,8 +286,8 @@ const Autotune* Kernel::autotuning() const {
 const dsl::KernelSource& Kernel::source() const { return *state_->source; }
 const std::string& Kernel::name() const { return state_->name(); }
 const std::vector<KernelParam>& Kernel::params() const { return state_->params(); }
-void Kernel::set_cache(std::shared_ptr<ImageCache> cache) { state_->cache = std::move(cache); }
-void Kernel::set_tuning_store(std::shared_ptr<TuningStore> store) { state_->store = std::move(store); }
+void Kernel::set_cache(Shared<ImageCache> cache) { state_->cache = std_shared(std::move(cache)); }
+void Kernel::set_tuning_store(Shared<TuningStore> store) { state_->store = std_shared(std::move(store)); }
 
 std::vector<ArgType> Kernel::classify(std::span<const Arg> args, const LaunchOptions& options) const {
   dsl::check_options(*state_->source, options);
@@ -344,8 +346,8 @@ std::string Kernel::tile_ir(std::span<const ArgType> types, const LaunchOptions&
   return ir::print(*tile_func(types, options, target));
 }
 
-std::unique_ptr<ir::Func> Kernel::tile_func(std::span<const ArgType> types, const LaunchOptions& options,
-                                            std::string_view target) const {
+Shared<ir::Func> Kernel::tile_func(std::span<const ArgType> types, const LaunchOptions& options,
+                                   std::string_view target) const {
   return state_->build(types, options, target_named(target).sm);
 }
 

@@ -7,8 +7,6 @@
 
 #include <array>
 #include <concepts>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,6 +18,8 @@
 #include "dsl/config.h"
 #include "runtime/base/elem.h"
 #include "runtime/base/error.h"
+#include "runtime/base/function.h"
+#include "runtime/base/shared.h"
 #include "runtime/device.h"
 #include "runtime/launch.h"
 #include "runtime/tuning/tuning_result.h"
@@ -56,6 +56,9 @@ struct LaunchOptions {
   /// Thread blocks that run a program together, as a cluster (GPUs from sm_90 on): 1, 2, 4, 8 or 16. The program's
   /// tiles are divided over them, so that a row of a matrix may be as wide as the registers of all of them.
   int num_ctas = 1;
+  /// Bits of the number of programs of a launch, where that is known (11: 1024 to 2047 programs); 0: any number. Code
+  /// that is fast for so many, and right for any number, takes less time to compile than code that is fast for all.
+  int program_bits = 0;
   /// The kernel may start while the one ahead of it in the stream ends, and then waits for it before it touches memory
   /// (GPUs from sm_90 on). False: it starts when the one ahead is done.
   bool dependent_launch = true;
@@ -175,7 +178,7 @@ struct TuneOptions {
   int compile_threads = 0;                 ///< 0: one a core
   std::vector<Device*> more_devices = {};  ///< GPUs of the same kind that share the work of timing
   /// Told of each candidate when it is finished, and how many are still to come. Null: nobody.
-  std::function<void(const TuningResult&, size_t left)> progress = {};
+  Function<void(const TuningResult&, size_t left)> progress = {};
 };
 
 /// What tuning found out.
@@ -194,7 +197,7 @@ struct TuneReport {
 /// A kernel, of a text file (Program) or of a C++ function (dsl/embedded). Copies share what has been made ready.
 class Kernel {
  public:
-  explicit Kernel(std::shared_ptr<const dsl::KernelSource> source);
+  explicit Kernel(Shared<const dsl::KernelSource> source);
 
   const std::string& name() const;
   /// The signature, in order.
@@ -223,8 +226,8 @@ class Kernel {
   std::string tile_ir(std::span<const ArgType> types, const LaunchOptions& options,
                       std::string_view target = "sm_90a") const;
   /// The same as the function itself, for tools (codegen/compile.h takes it on). Throws CompileError.
-  std::unique_ptr<ir::Func> tile_func(std::span<const ArgType> types, const LaunchOptions& options,
-                                      std::string_view target = "sm_90a") const;
+  Shared<ir::Func> tile_func(std::span<const ArgType> types, const LaunchOptions& options,
+                             std::string_view target = "sm_90a") const;
 
   /// The kernel for these types, ready on the device, which must outlive the handle: from memory, from the cache on
   /// disk, or compiled now. Throws CompileError, LaunchError (constexprs that are missing or not known) or DeviceError.
@@ -286,9 +289,9 @@ class Kernel {
   }
 
   /// The cache that this kernel uses; the process's default one unless set. Null: none.
-  void set_cache(std::shared_ptr<ImageCache> cache);
+  void set_cache(Shared<ImageCache> cache);
   /// Where this kernel's tuning results are kept; the process's default store unless set. Null: nowhere.
-  void set_tuning_store(std::shared_ptr<TuningStore> store);
+  void set_tuning_store(Shared<TuningStore> store);
 
  private:
   template <class... Args>
@@ -303,12 +306,13 @@ class Kernel {
     }
   }
   Kernel copy() const;
-  std::shared_ptr<detail::KernelState> state_;
+  Shared<detail::KernelState> state_;
 };
 
 /// The device to use when the user names none: the first GPU if there is one, else the emulator. The environment's
 /// TEGULA_DEVICE = gpu or emulator decides instead; TEGULA_TARGET names the GPU that the emulator stands for. `why`, if
-/// not null, receives a sentence that says which and why. The device lives until the process ends.
-std::shared_ptr<Device> default_device(std::string* why = nullptr);
+/// not null, receives a sentence that says which and why. It is the same one at each call and lives until the process
+/// ends.
+Device* default_device(std::string* why = nullptr);
 
 }  // namespace tegula

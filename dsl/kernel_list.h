@@ -5,7 +5,6 @@
 //   seal();                                           // from here on nothing compiles, tunes, or opens a file
 #pragma once
 
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,7 +50,7 @@ struct PrewarmOptions {
   std::vector<Kernel> kernels = {};  ///< C++ functions that the list names as c++::KERNEL
   int threads = 0;                   ///< 0: one a core
   /// Called by one thread at a time. Null: nobody.
-  std::function<void(const PrewarmStep&)> progress = {};
+  Function<void(const PrewarmStep&)> progress = {};
 };
 
 /// Makes everything ready on the device that these specialisations need, in parallel: for launches of any Program with

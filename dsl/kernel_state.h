@@ -25,7 +25,7 @@
 namespace tegula::detail {
 
 struct KernelState : std::enable_shared_from_this<KernelState> {
-  std::shared_ptr<const dsl::KernelSource> source;
+  Shared<const dsl::KernelSource> source;
   std::shared_ptr<ImageCache> cache;
   std::shared_ptr<TuningStore> store;  ///< null: nothing is remembered
 
@@ -89,8 +89,7 @@ struct KernelState : std::enable_shared_from_this<KernelState> {
 
  private:
   /// Null where it would have to be compiled, which it may not be.
-  std::shared_ptr<LoadedKernel> load_kernel(Device& device, std::span<const ArgType> types,
-                                            const LaunchOptions& options) const;
+  Shared<LoadedKernel> load_kernel(Device& device, std::span<const ArgType> types, const LaunchOptions& options) const;
 };
 
 }  // namespace tegula::detail

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,7 +20,7 @@ struct PackageOptions {
   std::vector<Kernel> kernels = {};  ///< C++ functions that the list names as c++::KERNEL
   int threads = 0;                   ///< 0: one a core
   /// Told of each kernel, in the order of the list. Null: nobody.
-  std::function<void(const PackagedKernel&)> progress = {};
+  Function<void(const PackagedKernel&)> progress = {};
 };
 
 struct BuiltPackage {

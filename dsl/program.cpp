@@ -79,7 +79,7 @@ void Program::check() const {
   for (const Diag& d : diags.list()) tell(MessageKind::Warning, dsl::warning_text(d, state_->file->diagnostics()));
 }
 
-void Program::set_cache(std::shared_ptr<ImageCache> cache) {
+void Program::set_cache(Shared<ImageCache> cache) {
   for (auto& [name, kernel] : state_->kernels) kernel.set_cache(cache);
 }
 

@@ -7,7 +7,6 @@
 //                  n);
 #pragma once
 
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,11 +43,11 @@ class Program {
   void check() const;
 
   /// The cache that kernels of this program use; the process's default one unless set. Null: none.
-  void set_cache(std::shared_ptr<ImageCache> cache);
+  void set_cache(Shared<ImageCache> cache);
 
  private:
-  explicit Program(std::shared_ptr<detail::ProgramState> state) : state_(std::move(state)) {}
-  std::shared_ptr<detail::ProgramState> state_;
+  explicit Program(Shared<detail::ProgramState> state) : state_(std::move(state)) {}
+  Shared<detail::ProgramState> state_;
 };
 
 }  // namespace tegula

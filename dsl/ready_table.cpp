@@ -54,14 +54,14 @@ std::array<uint64_t, kDescriptorWords> words_of(const TensorDescriptor& d) {
   return words;
 }
 
-// All options but constexprs, in 40 bits. A value that no option can have stands as one such value.
+// All options but constexprs, in 44 bits. A value that no option can have stands as one such value.
 uint64_t word_of(const LaunchOptions& options) {
   constexpr auto bits = [](unsigned highest) { return std::bit_width(highest + 1); };
   constexpr int kAll = 3
 #define TEGULA_OPTION(name, fallback, low, high, ...) +bits(high)
 #include "codegen/ir/options.def"
       ;
-  static_assert(kAll <= 40);
+  static_assert(kAll <= 44);
   uint64_t word = uint64_t(options.dependent_launch) << 2 | uint64_t(options.cooperative_grid) << 1 |
                   uint64_t(options.enable_fp_fusion);
 #define TEGULA_OPTION(name, fallback, low, high, ...) \
@@ -94,7 +94,7 @@ LaunchKey::LaunchKey(const Device& device, const LaunchOptions& options, std::sp
     words_ = more_.data();
   }
   hash_ = mix(reinterpret_cast<uintptr_t>(&device), options.constexprs.size());
-  add(word_of(options) << 24 | args.size());
+  add(word_of(options) << 20 | args.size());
   uint64_t word = 0;
   for (size_t i = 0; i < args.size(); ++i) {
     word |= class_of(args[i]) << 16 * (i % 4);

@@ -9,25 +9,24 @@
 // tables. A C++ number is a literal, as in the language: it takes the type of the tile it meets. A Tile made from a
 // number (`Tile acc = 0.0f`) is a scalar of the kernel, int32 or float32, that loops and branches may change.
 //
-// Every program with a kernel includes this header, so what is no template is defined elsewhere (dsl/embedded): an
-// inline function would have the compiler instantiate Operand::Value's members in each file.
+// Every program with a kernel includes this header, so what is no template is defined elsewhere (dsl/embedded), and
+// what an Operand holds is declared alone here.
 #pragma once
 
 #include <array>
 #include <concepts>
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
 #include <limits>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "runtime/base/elem.h"
+#include "runtime/base/function.h"
+#include "runtime/base/shared.h"
 
 namespace tegula {
 
@@ -50,13 +49,14 @@ class Tile;
 namespace detail {
 
 class Trace;
-struct Slot;    // what a Tile refers to in its trace
-struct Access;  // the trace's way into a Tile
+struct Slot;          // what a Tile refers to in its trace
+struct Access;        // the trace's way into a Tile
+struct OperandValue;  // what an Operand holds (dsl/embedded/operand_value.h)
 
 /// An argument that is not there.
 struct Absent {};
 /// What reduce() combines groups of elements with, and map_elementwise() maps.
-using Combine = std::function<std::vector<Tile>(const std::vector<Tile>&)>;
+using Combine = Function<std::vector<Tile>(const std::vector<Tile>&)>;
 
 template <size_t>
 using OneTile = Tile;
@@ -99,15 +99,13 @@ inline constexpr bool kNever = false;
 class Operand {
  public:
   using List = std::vector<Operand>;
-  using Value = std::variant<detail::Absent, None, All, bool, int64_t, uint64_t, double, std::string, Elem,
-                             std::shared_ptr<detail::Slot>, List, std::shared_ptr<const detail::Combine>>;
 
   Operand(detail::Absent = {}, TEGULA_HERE);
   Operand(const Tile& tile, TEGULA_HERE);
   Operand(None, TEGULA_HERE);
   Operand(All, TEGULA_HERE);
   template <detail::Number T>
-  Operand(T value, TEGULA_HERE) : value_(number(value)), file_(file), line_(line) {}
+  Operand(T value, TEGULA_HERE) : value_(number(Widest<T>(value))), file_(file), line_(line) {}
   template <class T>
   Operand(const detail::ConstValue<T>& constant, TEGULA_HERE) : Operand(constant.value, file, line) {}
   Operand(const char* text, TEGULA_HERE);
@@ -118,33 +116,33 @@ class Operand {
   /// A combine function of reduce(): `Tile(Tile, Tile)`, or for two inputs `std::array<Tile, 2>(Tile a0, Tile a1, Tile
   /// b0, Tile b1)`; or a function of map_elementwise(), which takes up to 8 Tiles and gives one or an array of them.
   template <class F>
-  requires(!std::same_as<F, Operand> && std::is_class_v<F> && detail::tiles_taken<F>() > 0)
-      Operand(const F& f, TEGULA_HERE)
-      : value_(combine(f)), file_(file), line_(line) {}
+  requires(std::is_class_v<F> && !std::derived_from<F, Operand> && !std::derived_from<F, Tile> &&
+           !std::same_as<F, std::string> && detail::tiles_taken<F>() > 0) Operand(const F& f, TEGULA_HERE)
+      : value_(combination(combine(f))), file_(file), line_(line) {}
   Operand(const Operand&);
   Operand(Operand&&) noexcept;
   Operand& operator=(const Operand&);
   Operand& operator=(Operand&&) noexcept;
   ~Operand();
 
-  const Value& value() const { return value_; }
+  /// Null: Absent.
+  const detail::OperandValue* value() const { return value_.get(); }
   const char* file() const { return file_; }
   int line() const { return line_; }
 
  private:
+  using Value = Shared<const detail::OperandValue>;
   template <class T>
-  static Value number(T value) {
-    if constexpr (std::same_as<T, bool>)
-      return value;
-    else if constexpr (std::unsigned_integral<T>)
-      return uint64_t(value) >> 63 ? Value(uint64_t(value)) : Value(int64_t(value));
-    else if constexpr (std::integral<T>)
-      return int64_t(value);
-    else
-      return double(value);
-  }
+  using Widest = std::conditional_t<
+      std::same_as<T, bool>, bool,
+      std::conditional_t<std::unsigned_integral<T>, uint64_t, std::conditional_t<std::integral<T>, int64_t, double>>>;
+  static Value number(bool value);
+  static Value number(int64_t value);
+  static Value number(uint64_t value);
+  static Value number(double value);
+  static Value combination(detail::Combine function);
   template <class F>
-  static Value combine(const F& f);
+  static detail::Combine combine(const F& f);
 
   Value value_;
   const char* file_;
@@ -246,7 +244,7 @@ class Tile {
   friend struct detail::Access;
   Tile& assign(const char* op, const Operand& x);
 
-  std::shared_ptr<detail::Slot> slot_;
+  Shared<detail::Slot> slot_;
 };
 
 /// A tensor descriptor with its methods, of which make_tensor_descriptor() makes one:
@@ -264,8 +262,8 @@ class Descriptor : public Tile {
 };
 
 template <class F>
-Operand::Value Operand::combine(const F& f) {
-  return std::make_shared<const detail::Combine>([f](const std::vector<Tile>& x) {
+detail::Combine Operand::combine(const F& f) {
+  return [f](const std::vector<Tile>& x) {
     return [&]<size_t... I>(std::index_sequence<I...>) {
       auto results = f(x.at(I)...);
       if constexpr (std::convertible_to<decltype(results), Tile>)
@@ -274,7 +272,7 @@ Operand::Value Operand::combine(const F& f) {
         return std::vector<Tile>(results.begin(), results.end());
     }
     (std::make_index_sequence<detail::tiles_taken<F>()>());
-  });
+  };
 }
 
 namespace detail {

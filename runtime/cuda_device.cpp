@@ -201,7 +201,7 @@ class CudaDevice final : public Device {
     driver_.call(driver_.memset_d8_async, address, value, bytes, as_stream(stream));
   }
 
-  std::unique_ptr<LoadedKernel> load(KernelImage image) override;
+  Shared<LoadedKernel> load(KernelImage image) override;
 
   StreamHandle create_stream() override {
     auto scope = current();
@@ -362,7 +362,7 @@ void CudaDevice::check_asserts() {
   for (CudaKernel* kernel : asserting_) kernel->check_asserts();
 }
 
-std::unique_ptr<LoadedKernel> CudaDevice::load(KernelImage image) {
+Shared<LoadedKernel> CudaDevice::load(KernelImage image) {
   TEGULA_CHECK(!image.ptx.empty() || !image.cubin.empty(), "image of kernel '{}' holds no GPU code", image.kernel);
   if (image.shared_bytes > info_.shared_per_program)
     throw DeviceError(fmt::format(

@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <mutex>
+#include <algorithm>
 #include <utility>
 
+#include "runtime/kept.h"
 #include "runtime/workspace.h"
 
 namespace tegula {
@@ -36,32 +37,27 @@ void LoadedKernel::launch(Grid grid, void* const* args, StreamHandle stream) {
       image().kernel, why.empty() ? "the driver makes no tensor map" : why));
 }
 
-struct Device::Kept {
-  struct Item {
-    std::weak_ptr<void> owner;
-    std::function<void()> drop;
-  };
-  std::mutex mutex;
-  std::vector<Item> items;  ///< guarded by it
-};
-
-Device::Device() : kept_(std::make_shared<Kept>()), workspaces_(std::make_shared<Workspaces>()) {}
-
-void Device::before_end(std::weak_ptr<void> owner, std::function<void()> drop) {
-  std::lock_guard lock(kept_->mutex);
-  std::erase_if(kept_->items, [](const Kept::Item& item) { return item.owner.expired(); });
-  kept_->items.push_back({std::move(owner), std::move(drop)});
+void KeptOfDevice::before_end(std::weak_ptr<void> owner, std::function<void()> drop) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(items_, [](const Item& item) { return item.owner.expired(); });
+  items_.push_back({std::move(owner), std::move(drop)});
 }
 
-void Device::drop_kept() noexcept {
-  std::vector<Kept::Item> all;
+void KeptOfDevice::drop() noexcept {
+  std::vector<Item> all;
   {
-    std::lock_guard lock(kept_->mutex);
-    all.swap(kept_->items);
+    std::lock_guard lock(mutex_);
+    all.swap(items_);
   }
-  for (Kept::Item& item : all)
+  for (Item& item : all)
     if (auto alive = item.owner.lock()) item.drop();
-  workspaces_.reset();
+}
+
+Device::Device() : kept_(Shared<KeptOfDevice>::make()), workspaces_(Shared<Workspaces>::make()) {}
+
+void Device::drop_kept() noexcept {
+  kept_->drop();
+  workspaces_ = nullptr;
 }
 
 }  // namespace tegula

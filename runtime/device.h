@@ -5,20 +5,20 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/base/shared.h"
 #include "runtime/kernel_image.h"
 
 namespace tegula {
 
 class Workspaces;
 struct Workspace;
+class KeptOfDevice;
 
 struct Grid {
   unsigned x = 1, y = 1, z = 1;
@@ -103,7 +103,7 @@ class Device {
 
   /// Makes the image ready: on a GPU from its cubin, else by the driver's assembler from its PTX. What the assembler
   /// made (cubin, registers, spills) stands in image() of the result.
-  virtual std::unique_ptr<LoadedKernel> load(KernelImage image) = 0;
+  virtual Shared<LoadedKernel> load(KernelImage image) = 0;
 
   virtual StreamHandle create_stream() = 0;
   virtual void destroy_stream(StreamHandle stream) noexcept = 0;
@@ -132,13 +132,11 @@ class Device {
   /// while a stream captures.
   Workspace workspace(StreamHandle stream, size_t bytes);
 
-  /// Has `drop` called before the device ends, unless `owner` has ended by then: for what others keep of this device,
-  /// such as kernels made ready on it. `drop` must not throw.
-  void before_end(std::weak_ptr<void> owner, std::function<void()> drop);
+  /// What others keep of this device, such as kernels made ready on it (runtime/kept.h).
+  KeptOfDevice& kept() { return *kept_; }
 
  protected:
-  /// Calls what before_end() was given and frees the workspaces. The first thing that the destructor of every device
-  /// does.
+  /// Has what others keep dropped and frees the workspaces. The first thing that the destructor of every device does.
   void drop_kept() noexcept;
   /// Frees the workspace of a stream that is about to be destroyed.
   void drop_workspace(StreamHandle stream) noexcept;
@@ -146,9 +144,8 @@ class Device {
   void reset_counters(std::span<const uint64_t> addresses);
 
  private:
-  struct Kept;  // what before_end() was given
-  std::shared_ptr<Kept> kept_;
-  std::shared_ptr<Workspaces> workspaces_;
+  Shared<KeptOfDevice> kept_;
+  Shared<Workspaces> workspaces_;
 };
 
 }  // namespace tegula

@@ -248,13 +248,13 @@ void* const* ArgPack::data() const { return pointers_.data(); }
 struct LaunchHandle::Other {
   std::once_flag made;
   MakeOther make;
-  std::shared_ptr<LoadedKernel> kernel;
+  Shared<LoadedKernel> kernel;
 };
 
-LaunchHandle::LaunchHandle(std::shared_ptr<LoadedKernel> kernel, MakeOther without_bulk_copies)
+LaunchHandle::LaunchHandle(Shared<LoadedKernel> kernel, MakeOther without_bulk_copies)
     : kernel_(std::move(kernel)), rules_(launch_rules(kernel_->image())) {
   if (!without_bulk_copies || kernel_->image().tensor_maps.empty()) return;
-  other_ = std::make_shared<Other>();
+  other_ = Shared<Other>::make();
   other_->make = std::move(without_bulk_copies);
 }
 

@@ -7,14 +7,14 @@
 #include <array>
 #include <concepts>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
 
+#include "runtime/base/function.h"
+#include "runtime/base/shared.h"
 #include "runtime/device.h"
 #include "runtime/memory.h"
 
@@ -147,11 +147,11 @@ class ArgPack {
 class LaunchHandle {
  public:
   /// Makes the same kernel ready without bulk copies. The result takes the same arguments.
-  using MakeOther = std::function<std::shared_ptr<LoadedKernel>()>;
+  using MakeOther = Function<Shared<LoadedKernel>()>;
 
   /// Launches whose arguments allow no tensor map run what `without_bulk_copies` gives, which is called at the first of
   /// them; if it is null they are a LaunchError.
-  explicit LaunchHandle(std::shared_ptr<LoadedKernel> kernel, MakeOther without_bulk_copies = {});
+  explicit LaunchHandle(Shared<LoadedKernel> kernel, MakeOther without_bulk_copies = {});
   LaunchHandle(const LaunchHandle& other);
   LaunchHandle& operator=(const LaunchHandle& other);
 
@@ -191,9 +191,9 @@ class LaunchHandle {
   void start_other(Grid grid, void* const* args, StreamHandle stream) const;
   void check_access(std::span<const Arg> args) const;
 
-  std::shared_ptr<LoadedKernel> kernel_;
+  Shared<LoadedKernel> kernel_;
   std::vector<ArgRule> rules_;
-  std::shared_ptr<Other> other_;
+  Shared<Other> other_;
   mutable bool access_checked_ = false;  ///< read and written atomically: launches of other threads may check too
 };
 

@@ -16,7 +16,7 @@ double median(std::vector<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
-Timing time_on_device(Device& device, const std::function<void()>& work, const TimingOptions& options) {
+Timing time_on_device(Device& device, FunctionRef<void()> work, const TimingOptions& options) {
   TEGULA_CHECK(options.runs > 0, "{} runs to time", options.runs);
   Buffer scratch;
   if (options.flush_l2 && device.info().l2_bytes > 0) scratch = Buffer(device, size_t(2 * device.info().l2_bytes));

@@ -1,9 +1,9 @@
 // Time of device work, by events on the stream it runs on.
 #pragma once
 
-#include <functional>
 #include <vector>
 
+#include "runtime/base/function.h"
 #include "runtime/device.h"
 
 namespace tegula {
@@ -27,6 +27,6 @@ double median(std::vector<double> values);
 
 /// Times `work()`, which must put its work on options.stream. On a GPU all runs are queued before the first is waited
 /// for, so host time shows only where a run is shorter than its launch. Throws DeviceError if a run fails.
-Timing time_on_device(Device& device, const std::function<void()>& work, const TimingOptions& options = {});
+Timing time_on_device(Device& device, FunctionRef<void()> work, const TimingOptions& options = {});
 
 }  // namespace tegula

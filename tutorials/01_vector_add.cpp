@@ -22,7 +22,7 @@ using namespace tegula;
 
 int main() try {
   // The device: the first GPU whose driver answers, else the emulator.
-  const std::shared_ptr<Device> device = default_device();
+  Device* const device = default_device();
   const bool gpu = !device->info().emulator;
   std::printf("Running on %s\n", device->info().name.c_str());
 

@@ -329,7 +329,7 @@ std::vector<PlotSeries> measure_lengths(Device& device, const Softmax& softmax) 
 }  // namespace
 
 int main(int argc, char** argv) try {
-  const std::shared_ptr<Device> device = default_device();
+  Device* const device = default_device();
   const bool gpu = !device->info().emulator;
   Options options = gpu ? Options{4096, 4096, "fused_softmax.svg"} : Options{64, 512, ""};
   if (!tutorial::read_options(argc, argv, {{"--rows", &options.rows, 1 << 20}, {"--cols", &options.cols, 32768}},

@@ -235,7 +235,7 @@ bool compare(Device& device, Matrices& matrices, const Chain& chain) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  const std::shared_ptr<Device> device = default_device();
+  Device* const device = default_device();
   const bool gpu = !device->info().emulator;
   Shape shape = gpu ? Shape{4096, 4096} : Shape{64, 512};
   if (!tutorial::read_options(argc, argv, {{"--rows", &shape.rows, 1 << 20}, {"--cols", &shape.cols, 32768}})) {

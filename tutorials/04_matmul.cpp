@@ -332,7 +332,7 @@ double exact_gelu(double x) { return 0.5 * x * (1 + std::tanh(0.7978845608028654
 }  // namespace
 
 int main(int argc, char** argv) try {
-  const std::shared_ptr<Device> device = default_device();
+  Device* const device = default_device();
   const bool gpu = !device->info().emulator;
   Options options = gpu ? Options{{4096, 4096, 4096}, "matmul.svg"} : Options{{96, 80, 64}, ""};
   auto& [m, n, k] = options.shape;

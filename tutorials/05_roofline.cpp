@@ -109,7 +109,7 @@ void study_overhead(const Kernel& kernel, Device& device) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  const std::shared_ptr<Device> device = default_device();
+  Device* const device = default_device();
   const bool gpu = !device->info().emulator;
   std::printf("On %s%s\n\n", device->info().name.c_str(),
               gpu ? "" : " (times are predicted, of 2^24 elements on such a GPU)");

@@ -74,7 +74,7 @@ void tell(const Explanation& e, double us) {
 }  // namespace
 
 int main() try {
-  const std::shared_ptr<Device> device = default_device();
+  Device* const device = default_device();
   const bool gpu = !device->info().emulator;
   const int rows = gpu ? 16384 : 37, cols = gpu ? 4096 : 500, block = gpu ? 4096 : 512, partials = gpu ? 264 : 5;
   std::printf("LayerNorm of %d x %d fp32 on %s\n\n", rows, cols, device->info().name.c_str());

@@ -35,7 +35,7 @@ bool is_near(float found, float exact) { return std::abs(found - exact) <= 3e-7f
 }  // namespace
 
 int main() try {
-  const std::shared_ptr<Device> device = default_device();
+  Device* const device = default_device();
   const bool gpu = !device->info().emulator;
   const int n = gpu ? 1 << 25 : 50'001;
   std::printf("Dropout of %d fp32 elements, p = %g, on %s\n\n", n, double(kP), device->info().name.c_str());

@@ -52,7 +52,7 @@ struct Step {
 }  // namespace
 
 int main() try {
-  const std::shared_ptr<Device> device = default_device();
+  Device* const device = default_device();
   const bool gpu = !device->info().emulator;
   const int rows = gpu ? 256 : 3, cols = gpu ? 200'000 : 5000, block = gpu ? 4096 : 1024, few = gpu ? 16 : 2;
   const int pieces = gpu ? 16 : 3, piece = (cols / pieces + block) / block * block;

@@ -42,7 +42,7 @@ std::vector<float16> halves(const std::vector<float>& x) {
 }  // namespace
 
 int main() try {
-  const std::shared_ptr<Device> device = default_device();
+  Device* const device = default_device();
   const bool gpu = !device->info().emulator;
   const int n = gpu ? 4096 : 128, depth = gpu ? 4096 : 64;
   std::printf("C_i = A B_i, i = 0 .. 3, %d x %d x %d fp16 on %s\n\n", n, n, depth, device->info().name.c_str());

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "codegen/ir/flow.h"
+#include "codegen/ir/options.h"
 #include "codegen/lower/lowering.h"
 
 namespace tegula::lower {
@@ -74,16 +75,32 @@ bool has_loop_over_shared_reads(const ir::Op& op) {
   });
 }
 
+/// How many programs a launch may have for it to pay that they let the next kernel start; 0: any number.
+int64_t most_that_let_start(const ir::Func& func) {
+  const Moved moved = bytes_moved(func.body);
+  bool multiplies = false;  // products take long, and their code is long
+  ir::walk(func.body, [&](const ir::Op& op) { multiplies |= ir::is_product(op); });
+  if (moved.bytes >= kBytesWorthIt || (moved.in_loops && multiplies)) return 0;
+  return moved.in_loops ? kFewWithLoops : kFewPrograms;
+}
+
+/// Bits of the number of programs of a launch; 0: not known.
+int64_t program_bits(const ir::Func& func) {
+  const auto found = func.attrs.find(ir::option::program_bits.name);
+  return found == func.attrs.end() ? 0 : std::get<int64_t>(found->second);
+}
+
+bool lets_next_start(const ir::Func& func) {
+  const int64_t most = most_that_let_start(func), bits = program_bits(func);
+  return !most || !bits || int64_t(1) << (bits - 1) < most;
+}
+
 }  // namespace
 
 bool Lowering::dependent_launch() const { return func.dependent_launch() && target.has(Feature::DependentLaunch); }
 
 int64_t Lowering::few_programs() const {
-  const Moved moved = bytes_moved(func.body);
-  bool multiplies = false;  // products take long, and their code is long
-  ir::walk(func.body, [&](const ir::Op& op) { multiplies |= ir::is_product(op); });
-  if (!dependent_launch() || moved.bytes >= kBytesWorthIt || (moved.in_loops && multiplies)) return 0;
-  return moved.in_loops ? kFewWithLoops : kFewPrograms;
+  return dependent_launch() && !program_bits(func) ? most_that_let_start(func) : 0;
 }
 
 // Blocks of the next kernel that start one by one, as multiprocessors get free, lie on the GPU in no order. Programs
@@ -103,7 +120,7 @@ std::vector<const ir::Op*> Lowering::loops_over_shared_reads() const {
 void Lowering::wait_for_earlier() {
   if (!dependent_launch()) return;
   hw("wait_for_earlier", {});
-  if (shared_reads_.empty()) hw("let_next_start", {});
+  if (shared_reads_.empty() && lets_next_start(func)) hw("let_next_start", {});
 }
 
 void Lowering::let_next_start_if_short(const ir::Op& op) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <map>
+#include <memory>
 
 #include "dsl/embedded/trace.h"
 #include "dsl/semantics/control.h"
@@ -181,8 +182,7 @@ struct Loop {
 
 // ---- if
 
-void record_if(const Operand& condition, const std::function<void()>& then_body,
-               const std::function<void()>& else_body) {
+void record_if(const Operand& condition, FunctionRef<void()> then_body, FunctionRef<void()> else_body) {
   Trace& trace = Trace::current();
   dsl::Sema& s = trace.sema();
   trace.at(condition.file(), condition.line());
@@ -236,11 +236,10 @@ void record_if(const Operand& condition, const std::function<void()>& then_body,
   dsl::finish_if(s, join);
 }
 
-Tile record_choice(const Operand& condition, const std::function<Operand()>& then_value,
-                   const std::function<Operand()>& else_value) {
+Tile record_choice(const Operand& condition, FunctionRef<Operand()> then_value, FunctionRef<Operand()> else_value) {
   Trace& trace = Trace::current();
   Tile result;
-  auto take = [&](const std::function<Operand()>& value) { trace.assign(result, trace.value_of(value())); };
+  auto take = [&](FunctionRef<Operand()> value) { trace.assign(result, trace.value_of(value())); };
   record_if(
       condition, [&] { take(then_value); }, [&] { take(else_value); });
   return result;
@@ -268,10 +267,11 @@ LoopRange::LoopRange(const Operand& lower, const Operand& upper, const Operand& 
   range.step = {trace.value_of(step), loc};
   if (options.num_stages) range.num_stages = {dsl::Int(*options.num_stages), loc};
   if (options.warp_specialize) range.warp_specialize = {dsl::Val(*options.warp_specialize), loc};
-  loop_ = std::make_unique<Loop>(trace, std::move(range), loc);
+  loop_ = new Loop(trace, std::move(range), loc);
 }
 
 LoopRange::~LoopRange() {
+  const std::unique_ptr<Loop> loop(loop_);
   if (!loop_->is_open) return;
   loop_->trace.sema().at(loop_->loc);
   loop_->trace.sema().error("a loop of the kernel is left by break, goto, return or an exception",
@@ -283,14 +283,14 @@ LoopRange::~LoopRange() {
 LoopRange::Iterator LoopRange::begin() {
   if (loop_->is_open) throw Error("a range is used for a loop inside its own loop\n  hint: make another range");
   loop_->open();
-  return Iterator(loop_.get());
+  return Iterator(loop_);
 }
 
 bool LoopRange::Iterator::operator!=(End) const { return !std::exchange(loop_->was_run, true); }
 Tile LoopRange::Iterator::operator*() const { return loop_->trace.make(loop_->op->index()); }
 void LoopRange::Iterator::operator++() { loop_->close(); }
 
-void while_(const std::function<Tile()>& condition, const std::function<void()>& body, const char* file, int line) {
+void while_(FunctionRef<Tile()> condition, FunctionRef<void()> body, const char* file, int line) {
   Trace& trace = Trace::current();
   dsl::Sema& s = trace.sema();
   trace.at(file, line);

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <span>
 
+#include "dsl/embedded/operand_value.h"
 #include "dsl/semantics/control.h"
 #include "runtime/base/error.h"
 
@@ -19,17 +21,19 @@ thread_local Trace* recording = nullptr;
 
 // ---- Slots
 
-Slot::Slot(Trace& t) : trace(&t), id(t.next_id_++), loc(t.sema_.loc) { t.slots_[id] = this; }
+Slot::Slot(Trace& t) : trace(&t), birth(t.next_id_++), id(birth), loc(t.sema_.loc) { t.slots_[id] = this; }
 
 Slot::~Slot() {
   if (!trace) return;
   trace->slots_.erase(id);
   trace->ended_[id] = value;
-  if (auto next = heir.lock(); next && next->trace == trace) {
-    trace->slots_.erase(next->id);
-    next->id = id;
-    trace->slots_[id] = next.get();
-  }
+  if (!heir) return;
+  const auto found = trace->slots_.find(*heir);  // which has its first id, as it has taken no other's place
+  if (found == trace->slots_.end() || found->second->birth != *heir) return;
+  Slot* next = found->second;
+  trace->slots_.erase(found);
+  next->id = id;
+  trace->slots_[id] = next;
 }
 
 // ---- Trace
@@ -134,26 +138,27 @@ dsl::Val Trace::read(const Slot* slot) {
 }
 
 dsl::Val Trace::value_of(const Operand& operand) {
+  if (!operand.value()) return dsl::None{};
   return std::visit(
       [&](const auto& v) -> dsl::Val {
         using T = std::decay_t<decltype(v)>;
-        if constexpr (std::is_same_v<T, Absent> || std::is_same_v<T, None>) return dsl::None{};
+        if constexpr (std::is_same_v<T, None>) return dsl::None{};
         if constexpr (std::is_same_v<T, All>) return dsl::Slice{};
         if constexpr (std::is_same_v<T, Elem>) return dsl::DType{ir::Type::scalar(v)};
-        if constexpr (std::is_same_v<T, std::shared_ptr<Slot>>) return read(v.get());
+        if constexpr (std::is_same_v<T, Shared<Slot>>) return read(v.get());
         if constexpr (std::is_same_v<T, Operand::List>) {
           std::vector<dsl::Val> items;
           for (const Operand& item : v) items.push_back(value_of(item));
           return dsl::make_tuple(std::move(items));
         }
-        if constexpr (std::is_same_v<T, std::shared_ptr<const Combine>>)
-          return dsl::FunctionRef{dsl::FunctionRef::Kind::Jit, "of the reduction", v.get(), nullptr};
+        if constexpr (std::is_same_v<T, Combine>)
+          return dsl::FunctionRef{dsl::FunctionRef::Kind::Jit, "of the reduction", &v, nullptr};
         if constexpr (std::is_same_v<T, bool> || std::is_integral_v<T> || std::is_same_v<T, double> ||
                       std::is_same_v<T, std::string>)
           return v;
         return {};
       },
-      operand.value());
+      operand.value()->held);
 }
 
 Tile Trace::make(dsl::Val value) {
@@ -193,7 +198,7 @@ dsl::Val bind_and_call(Trace& trace, const dsl::FunctionInfo& function, std::spa
                        std::vector<dsl::Val> positional = {}) {
   std::vector<std::pair<std::string, dsl::Val>> keywords;
   for (const Argument& a : args) {
-    if (std::holds_alternative<Absent>(a.value.value())) continue;
+    if (!a.value.value()) continue;
     dsl::Val v = trace.value_of(a.value);
     if (a.name.empty())
       positional.push_back(std::move(v));
@@ -231,18 +236,35 @@ Tile unary(const char* op, const Operand& x) {
 // ---- Tile
 
 using detail::Access;
+using detail::OperandValue;
 using detail::Trace;
 
-Operand::Operand(const Tile& tile, const char* file, int line) : value_(Access::slot(tile)), file_(file), line_(line) {}
+namespace {
+
+template <class T>
+Shared<const OperandValue> holding(T value) {
+  return Shared<const OperandValue>::make(std::move(value));
+}
+
+}  // namespace
+
+Operand::Operand(const Tile& tile, const char* file, int line)
+    : value_(holding(Access::slot(tile))), file_(file), line_(line) {}
 Operand::Operand(detail::Absent, const char* file, int line) : file_(file), line_(line) {}
-Operand::Operand(None, const char* file, int line) : value_(None{}), file_(file), line_(line) {}
-Operand::Operand(All, const char* file, int line) : value_(All{}), file_(file), line_(line) {}
-Operand::Operand(const char* text, const char* file, int line) : value_(std::string(text)), file_(file), line_(line) {}
-Operand::Operand(std::string text, const char* file, int line) : value_(std::move(text)), file_(file), line_(line) {}
-Operand::Operand(Elem elem, const char* file, int line) : value_(elem), file_(file), line_(line) {}
-Operand::Operand(std::initializer_list<Operand> items, const char* file, int line)
-    : value_(List(items)), file_(file), line_(line) {}
-Operand::Operand(List items, const char* file, int line) : value_(std::move(items)), file_(file), line_(line) {}
+Operand::Operand(None, const char* file, int line) : value_(holding(None{})), file_(file), line_(line) {}
+Operand::Operand(All, const char* file, int line) : value_(holding(All{})), file_(file), line_(line) {}
+Operand::Operand(const char* text, const char* file, int line) : Operand(std::string(text), file, line) {}
+Operand::Operand(std::string text, const char* file, int line)
+    : value_(holding(std::move(text))), file_(file), line_(line) {}
+Operand::Operand(Elem elem, const char* file, int line) : value_(holding(elem)), file_(file), line_(line) {}
+Operand::Operand(std::initializer_list<Operand> items, const char* file, int line) : Operand(List(items), file, line) {}
+Operand::Operand(List items, const char* file, int line)
+    : value_(holding(std::move(items))), file_(file), line_(line) {}
+Operand::Value Operand::number(bool value) { return holding(value); }
+Operand::Value Operand::number(int64_t value) { return holding(value); }
+Operand::Value Operand::number(uint64_t value) { return value >> 63 ? holding(value) : holding(int64_t(value)); }
+Operand::Value Operand::number(double value) { return holding(value); }
+Operand::Value Operand::combination(detail::Combine function) { return holding(std::move(function)); }
 Operand::Operand(const Operand&) = default;
 Operand::Operand(Operand&&) noexcept = default;
 Operand& Operand::operator=(const Operand&) = default;
@@ -263,9 +285,7 @@ TEGULA_PLAIN(extra_cuda_gdc_launch_dependents)
 
 Operand list(std::initializer_list<Operand> items, const char* file, int line) { return Operand(items, file, line); }
 
-Tile::Tile() : slot_(std::make_shared<detail::Slot>(Trace::current())) {
-  slot_->unusable = "this Tile has no value yet";
-}
+Tile::Tile() : slot_(Shared<detail::Slot>::make(Trace::current())) { slot_->unusable = "this Tile has no value yet"; }
 
 Tile::Tile(const Operand& value) : Tile() {
   Trace& trace = Trace::current();
@@ -285,10 +305,10 @@ Tile::Tile(const Tile& other) : Tile() { *this = other; }
 // the new one takes its place in loops and branches too.
 Tile::Tile(Tile&& other) noexcept : slot_(other.slot_) {
   if (!slot_->trace) return;
-  slot_ = std::make_shared<detail::Slot>(*other.slot_->trace);
+  slot_ = Shared<detail::Slot>::make(*other.slot_->trace);
   static_cast<detail::Held&>(*slot_) = *other.slot_;
   slot_->loc = other.slot_->loc;
-  other.slot_->heir = slot_;
+  other.slot_->heir = slot_->birth;
 }
 
 Tile& Tile::operator=(const Tile& other) {
@@ -315,7 +335,7 @@ Tile Tile::operator[](const Operand& indices) const {
   Trace& trace = Trace::current();
   trace.at(indices.file(), indices.line());
   std::vector<dsl::Val> values;
-  if (const auto* list = std::get_if<Operand::List>(&indices.value()))
+  if (const auto* list = indices.value() ? std::get_if<Operand::List>(&indices.value()->held) : nullptr)
     for (const Operand& i : *list) values.push_back(trace.value_of(i));
   else
     values.push_back(trace.value_of(indices));

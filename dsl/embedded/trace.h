@@ -28,10 +28,11 @@ struct Slot : Held {
   ~Slot();
   Slot(const Slot&) = delete;
 
-  Trace* trace;              ///< null once the recording has ended
-  uint64_t id;               ///< in the order of making
-  Loc loc;                   ///< of the last assignment
-  std::weak_ptr<Slot> heir;  ///< what it was moved to; at its end that one is what it was
+  Trace* trace;                  ///< null once the recording has ended
+  const uint64_t birth;          ///< in the order of making
+  uint64_t id;                   ///< the same, or that of the slot whose heir it is
+  Loc loc;                       ///< of the last assignment
+  std::optional<uint64_t> heir;  ///< the birth of what it was moved to; at its end that one is what it was
 };
 
 class Trace {
@@ -89,8 +90,8 @@ class Trace {
 };
 
 struct Access {
-  static std::shared_ptr<Slot>& slot(Tile& tile) { return tile.slot_; }
-  static const std::shared_ptr<Slot>& slot(const Tile& tile) { return tile.slot_; }
+  static Shared<Slot>& slot(Tile& tile) { return tile.slot_; }
+  static const Shared<Slot>& slot(const Tile& tile) { return tile.slot_; }
 };
 
 }  // namespace tegula::detail

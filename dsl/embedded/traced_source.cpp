@@ -85,7 +85,7 @@ class Args : public TracedArgs {
 
 class TracedSource : public dsl::KernelSource {
  public:
-  TracedSource(std::string name, std::vector<TracedParam> params, std::function<void(const TracedArgs&)> body, Loc loc)
+  TracedSource(std::string name, std::vector<TracedParam> params, Function<void(const TracedArgs&)> body, Loc loc)
       : name_(std::move(name)), traced_(std::move(params)), body_(std::move(body)), loc_(loc) {
     for (const TracedParam& p : traced_) params_.push_back(p.param);
   }
@@ -124,21 +124,20 @@ class TracedSource : public dsl::KernelSource {
   std::string name_;
   std::vector<TracedParam> traced_;
   std::vector<KernelParam> params_;
-  std::function<void(const TracedArgs&)> body_;
+  Function<void(const TracedArgs&)> body_;
   Loc loc_;
 };
 
 }  // namespace
 
-std::shared_ptr<const dsl::KernelSource> traced_source(std::string name, std::vector<TracedParam> params,
-                                                       std::function<void(const TracedArgs&)> body, const char* file,
-                                                       int line) {
+Shared<const dsl::KernelSource> traced_source(std::string name, std::vector<TracedParam> params,
+                                              Function<void(const TracedArgs&)> body, const char* file, int line) {
   for (size_t i = 0; i < params.size(); ++i)
     for (size_t k = 0; k < i; ++k)
       if (params[i].param.name == params[k].param.name)
         throw LaunchError(fmt::format("kernel '{}' has two parameters '{}'", name, params[i].param.name));
-  return std::make_shared<TracedSource>(std::move(name), std::move(params), std::move(body),
-                                        Loc{intern_file(file), line, 0, 0});
+  return Shared<const TracedSource>::make(std::move(name), std::move(params), std::move(body),
+                                          Loc{intern_file(file), line, 0, 0});
 }
 
 void wrong_constant(const char* name, const char* expected, const Constexpr& found) {

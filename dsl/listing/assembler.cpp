@@ -40,7 +40,7 @@ std::optional<Assembled> assemble(const KernelImage& image, std::string& why) {
       why = fmt::format("{}, and the GPU here ({}) is no {}", ptxas_missing, device->info().name, image.target);
       return std::nullopt;
     }
-    std::unique_ptr<LoadedKernel> loaded = device->load(image);
+    Shared<LoadedKernel> loaded = device->load(image);
     const KernelImage& made = loaded->image();
     return Assembled{made.cubin, made.registers, made.spill_bytes,
                      fmt::format("the driver of {}", device->info().name)};

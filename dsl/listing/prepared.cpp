@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "dsl/specialize.h"
+#include "runtime/kept.h"
 #include "runtime/store/image_cache.h"
 
 namespace tegula::dsl {
@@ -56,7 +57,7 @@ void PreparedKernels::put(Device& device, const std::string& key, const LaunchHa
   empty_ = false;
   if (!tables_->devices.insert(&device).second) return;
   lock.unlock();
-  device.before_end(tables_, [tables = tables_.get(), &device] {
+  device.kept().before_end(tables_, [tables = tables_.get(), &device] {
     std::lock_guard lock(tables->mutex);
     tables->handles.drop(device);
     tables->devices.erase(&device);

@@ -1,9 +1,9 @@
 // What the library has to tell while it goes on: warnings, and what kernels print while they are compiled.
 #pragma once
 
-#include <functional>
-#include <string>
 #include <string_view>
+
+#include "runtime/base/function.h"
 
 namespace tegula {
 
@@ -11,7 +11,7 @@ enum class MessageKind {
   Warning,  ///< what was found, behind its place in a source if it has one; the lines below show that, and hints
   Print,    ///< a line of tl.static_print
 };
-using MessageHandler = std::function<void(MessageKind kind, std::string_view text)>;
+using MessageHandler = Function<void(MessageKind kind, std::string_view text)>;
 
 /// Who is told from now on, in place of the standard error stream; null: that stream again. Gives the handler before.
 /// It is called by the thread that compiles or launches, which may be one of the library's own, by one at a time; it

@@ -362,10 +362,10 @@ std::string targets_text(const PackagedKernel& kernel) {
 uint64_t text_digest(std::string_view text) { return digest_of(text); }
 
 LaunchHandle make_ready(Device& device, const PackagedCode& code) {
-  std::shared_ptr<LoadedKernel> kernel = device.load(code.image);
+  Shared<LoadedKernel> kernel = device.load(code.image);
   if (!code.without_bulk_copies) return LaunchHandle(std::move(kernel));
   return LaunchHandle(std::move(kernel), [&device, other = *code.without_bulk_copies] {
-    return std::shared_ptr<LoadedKernel>(device.load(other));
+    return Shared<LoadedKernel>(device.load(other));
   });
 }
 

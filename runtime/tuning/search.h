@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/function.h"
 #include "runtime/tuning/tuning_store.h"
 
 namespace tegula {
@@ -33,7 +34,7 @@ struct SearchOptions {
   enum class End { Time, Choose, Compare } end = End::Choose;
   int workers = 1;  ///< devices of one kind that share the work; worker 0 is the calling thread
   /// Told of each candidate when it is finished, and of the number still to come. Null: nobody.
-  std::function<void(const TuningResult&, size_t left)> progress;
+  Function<void(const TuningResult&, size_t left)> progress;
 };
 
 struct SearchOutcome {

@@ -80,7 +80,7 @@ class ErrorsTest : public testing::Test {
     return message;
   }
 
-  std::shared_ptr<Device> device_;
+  Device* device_;
   Buffer x_, out_;
   Program good_ = program_of(kAdd);
   fs::path root_;

@@ -96,7 +96,7 @@ long launch_for(double seconds, const Launch& launch) {
 /// A GPU whose launches cost nothing and take no lock.
 class SilentGpu : public FakeGpu {
  public:
-  std::unique_ptr<LoadedKernel> load(KernelImage image) override { return std::make_unique<Silent>(std::move(image)); }
+  Shared<LoadedKernel> load(KernelImage image) override { return std::make_unique<Silent>(std::move(image)); }
   std::atomic<long> launches{0};
 
  private:
@@ -126,7 +126,7 @@ TEST(Load, LaunchesTakeNoLock) {
 // TEGULA_LOAD_SECONDS: for how long; if it is not set, a fifth of a second times TEGULA_RANDOM.
 TEST(Load, RunsOnTheDeviceWithoutGrowing) {
   const double seconds = asked_seconds() ? std::atof(asked_seconds()) : random_count(1) / 5.0;
-  const std::shared_ptr<Device> device = default_device();
+  Device* const device = default_device();
   Kernel fill = Program::parse(kText).kernel("fill");
   const Buffer x = Buffer::zeros(*device, size_t(4 * kElements * kThreads));
   std::vector<Stream> streams;
@@ -156,7 +156,7 @@ TEST(Load, RunsOnTheDeviceWithoutGrowing) {
 // The child of the test below: a server's life, with a call that strace sees where the process is sealed, and at the
 // end.
 TEST(Sealed, DISABLED_Server) {
-  const std::shared_ptr<Device> device = default_device();
+  Device* const device = default_device();
   const fs::path folder = std::getenv("TEGULA_CACHE_DIR");
   std::ofstream(folder / "fill.py") << kText;
   std::string lines;

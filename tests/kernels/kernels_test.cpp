@@ -26,7 +26,7 @@ struct Shape {
 constexpr Shape kShapes[] = {{1, 1}, {5, 1}, {7, 3, 8}, {1, 1000}, {3, 781}, {37, 64}, {2, 4096, 4112}, {2, 12672}};
 
 Device& device() {
-  static const std::shared_ptr<Device> found = default_device();
+  static Device* const found = default_device();
   return *found;
 }
 

@@ -20,7 +20,7 @@ namespace {
 Device* other_device = nullptr;
 
 Device& device() {
-  static const std::shared_ptr<Device> found = default_device();
+  static Device* const found = default_device();
   return other_device ? *other_device : *found;
 }
 

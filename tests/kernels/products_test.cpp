@@ -16,7 +16,7 @@ namespace tegula::kernels {
 namespace {
 
 Device& device() {
-  static const std::shared_ptr<Device> found = default_device();
+  static Device* const found = default_device();
   return *found;
 }
 

@@ -158,7 +158,7 @@ TEST_F(DriverTest, ContextIsMadeCurrentOnceAThreadAndForeignOnesComeBack) {
   EXPECT_EQ(count("cuLaunchKernel"), 1);
   std::thread([&] { kernel->launch({1}, nullptr, nullptr); }).join();
   EXPECT_EQ(count("cuLaunchKernel"), 2);
-  kernel.reset();
+  kernel = nullptr;
   EXPECT_EQ(fake::current_context, foreign);
 }
 

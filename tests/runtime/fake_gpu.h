@@ -75,7 +75,7 @@ class FakeGpu : public Device {
     ++fills_;
     std::memset(blocks_.at(address).data(), value, bytes);
   }
-  std::unique_ptr<LoadedKernel> load(KernelImage image) override {
+  Shared<LoadedKernel> load(KernelImage image) override {
     std::lock_guard lock(mutex_);
     assemble(image);
     return std::make_unique<Kernel>(*this, std::move(image));

@@ -112,8 +112,8 @@ std::vector<std::string> untyped(const Kernel& kernel, const std::vector<std::st
   return names;
 }
 
-std::unique_ptr<ir::Func> tile_func(const Kernel& kernel, const std::vector<ArgType>& types,
-                                    const LaunchOptions& launch, const Options& o, const Target& target) try {
+Shared<ir::Func> tile_func(const Kernel& kernel, const std::vector<ArgType>& types, const LaunchOptions& launch,
+                           const Options& o, const Target& target) try {
   return kernel.tile_func(types, launch, target.name);
 } catch (const CompileError& e) {
   fmt::print(stderr, "{}", e.what());
@@ -144,7 +144,7 @@ int compile_command(const Options& o) {
   }
   // Who loads machine code by itself makes no tensor maps for it.
   if ((o.emit == "cubin" || o.emit == "sass") && launch.bulk_copies == 0) launch.bulk_copies = 1;
-  std::unique_ptr<ir::Func> func = tile_func(kernel, types, launch, o, options.target);
+  const Shared<ir::Func> func = tile_func(kernel, types, launch, o, options.target);
   if (!func) return 1;
   if (o.emit == "tile") {
     write_output(o.output, ir::print(*func));

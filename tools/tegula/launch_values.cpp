@@ -52,7 +52,7 @@ void LaunchTexts::add_options(CLI::App& app) {
 std::shared_ptr<Device> open_device(const LaunchTexts& o, std::string& why) {
   if (!o.target.empty() && o.device != "emulator" && !o.check) throw UsageError("--target is for --device=emulator");
   if (o.check && o.device == "gpu") throw UsageError("--check is for --device=emulator");
-  if (o.device.empty() && !o.check) return default_device(&why);
+  if (o.device.empty() && !o.check) return {default_device(&why), [](Device*) {}};
   std::shared_ptr<Device> device;
   if (o.device == "gpu") {
     device = open_cuda_device();

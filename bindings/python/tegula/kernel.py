@@ -131,13 +131,13 @@ class Kernel(Signature):
         return self.compile(*args, target=target, **kwargs).ptx
 
     def prepare(self, *args, device=None, **kwargs):
-        """Makes ready what a launch with such arguments runs, without launching; texts may stand for arguments as in
-        compile(). `device`: where there is no array to tell it. For kernels that are not tuned."""
+        """Makes ready what a launch with such arguments runs, without launching, and gives its Image; texts may stand for
+        arguments as in compile(). `device`: where there is no array to tell it. For kernels that are not tuned."""
         call = self._bind(args, kwargs, types=True)
         call.device = device or call.device
         image = ctypes.c_void_p()
         self._with_callback(call, (1, ), lib.tegula_kernel_prepare, ctypes.byref(image), None)
-        lib.tegula_image_release(image)
+        return Image(image.value)
 
     def facts(self, *args, grid=(1, ), **kwargs):
         """The Image that a launch with these arguments runs, made ready on their device (and tuned, if need be):

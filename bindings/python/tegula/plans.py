@@ -2,7 +2,7 @@
 
 import struct
 
-OPTIONS = ("num_warps", "num_stages", "maxnreg", "warp_specialize", "bulk_copies", "debug", "num_ctas")
+OPTIONS = ("num_warps", "num_stages", "maxnreg", "warp_specialize", "bulk_copies", "debug", "num_ctas", "program_bits")
 OTHER_OPTIONS = ("dependent_launch", "launch_cooperative_grid", "enable_fp_fusion")
 # Options of Triton's that change nothing here, and those of their values that can be taken so.
 WITHOUT_EFFECT = {

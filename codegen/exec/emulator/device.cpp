@@ -213,7 +213,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
 
   // ---- Kernels
 
-  std::unique_ptr<LoadedKernel> load(KernelImage image) override {
+  Shared<LoadedKernel> load(KernelImage image) override {
     if (image.num_warps < 1 || image.copy_warps < 0 || unsigned(image.threads()) > kMostThreads)
       throw DeviceError(fmt::format("kernel '{}' has {} warps; a program has 1 to {}", image.kernel,
                                     image.num_warps + image.copy_warps, kMostThreads / kLanes));

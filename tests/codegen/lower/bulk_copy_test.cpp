@@ -177,7 +177,8 @@ template <class T>
 void check(const Tiles& t, const Matrices<T>& m, int tiles, int first_row, int first_column, int batch = 0,
            uint64_t seed = 0) {
   auto func = function(t);
-  const std::shared_ptr<Device> device = seed ? make_emulator({.seed = seed}) : default_device();
+  const std::shared_ptr<Device> seeded = seed ? make_emulator({.seed = seed}) : nullptr;
+  Device* const device = seed ? seeded.get() : default_device();
   if (!target_for_sm(device->info().sm).has(Feature::Tma)) GTEST_SKIP() << device->info().name << " has no bulk copies";
   auto image = laid_out_image(*func, target_for_sm(device->info().sm), device->info().emulator);
   ASSERT_TRUE(image);

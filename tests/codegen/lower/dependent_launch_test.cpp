@@ -30,7 +30,7 @@ def shift(out_ptr, x_ptr, n, by, late, BLOCK: tl.constexpr):
 class DependentLaunch : public testing::TestWithParam<bool> {};
 
 TEST_P(DependentLaunch, KeepsTheOrderOfTheStream) {
-  const std::shared_ptr<Device> device = default_device();
+  Device* const device = default_device();
   const bool emulator = device->info().emulator;
   const int programs = emulator ? 4 : 600, block = 256, n = programs * block, launches = emulator ? 5 : 60;
   Stream stream(*device);

@@ -53,6 +53,21 @@ def sums(out_ptr, x_ptr, begin_ptr, BLOCK: tl.constexpr):
   }
 }
 
+// Where the number of programs is known there is one entry, which lets the next kernel start or not.
+TEST(LaunchOverlap, AsTheNumberOfProgramsSays) {
+  const kernel_texts::Specialisation softmax =
+      kernel_texts::specialisation({"tests/kernels/rows.py", "softmax", "out_ptr=*f32 x_ptr=*f32 BLOCK=256", 1}, 1);
+  for (auto [bits, lets_start] : {std::pair{1, true}, {10, true}, {11, false}, {30, false}}) {
+    LaunchOptions options = softmax.options;
+    options.program_bits = bits;
+    const KernelImage image = softmax.kernel.compile(softmax.types, options, "sm_90a");
+    EXPECT_EQ(image.few_programs, 0);
+    EXPECT_EQ(image.ptx.find("of_many_programs"), std::string::npos) << image.ptx;
+    EXPECT_NE(image.ptx.find("griddepcontrol.wait"), std::string::npos) << image.ptx;
+    EXPECT_EQ(image.ptx.find("griddepcontrol.launch_dependents") != std::string::npos, lets_start) << bits;
+  }
+}
+
 // Programs of a product that share rows and columns let it start at once if their loop is short, else as they end;
 // a loop in a loop over tiles never is. Few rows are read by one program each.
 TEST(LaunchOverlap, NotBesideProductsThatShareOperands) {

@@ -238,7 +238,7 @@ std::pair<std::vector<A>, std::vector<B>> pairs(size_t random_count, unsigned se
 // ------------------------------------------------------------------------------------------------------- running
 
 inline Device& device() {
-  static std::shared_ptr<Device> device = default_device();
+  static Device* const device = default_device();
   return *device;
 }
 

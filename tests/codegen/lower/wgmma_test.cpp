@@ -287,7 +287,7 @@ std::string ptx_of(const KernelImage& image) {
 
 // Null where there is none that has the instructions.
 Device* gpu() {
-  static const std::shared_ptr<Device> device = default_device();
+  static Device* const device = default_device();
   return !device->info().emulator && device->info().sm == 90 ? device.get() : nullptr;
 }
 

@@ -111,7 +111,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.kernel << " on " << c
 class Barriers : public testing::TestWithParam<Case> {
  protected:
   /// The kernel behind all passes.
-  std::unique_ptr<ir::Func> laid_out() const {
+  Shared<ir::Func> laid_out() const {
     static const Program program = Program::parse(kKernels, "barriers.py");
     std::vector<ArgType> types(4, {.elem = Elem::F16, .pointer = true, .divisible_by = 16});
     types[0].elem = Elem::I32, types[3].elem = Elem::F32;

@@ -234,7 +234,7 @@ class AffineTile : public testing::Test {
     return out;
   }
 
-  std::unique_ptr<ir::Func> func_;
+  Shared<ir::Func> func_;
 };
 
 TEST_F(AffineTile, HasStartsStridesAndExtents) {

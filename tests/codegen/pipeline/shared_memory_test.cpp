@@ -230,7 +230,7 @@ def product_of_sums(a_ptr, b_ptr, c_ptr, out_ptr, n, ROWS: tl.constexpr, KEYS: t
 )";
 
 struct Passed {
-  std::unique_ptr<ir::Func> func;
+  Shared<ir::Func> func;
   std::vector<FewerStages> fewer_stages;
 
   int count(ir::Opcode opcode) const {
