@@ -1,15 +1,18 @@
 """Kernels of torch.compile: Inductor's caching autotuner gets launchers that launch by Tegula."""
 
 import concurrent.futures
+import contextlib
+import math
 import os
 import re
 import threading
-import time
 
 from tegula import Device
 
-from .counts import count_refusal, count_seconds
+from .counts import count_refusal, counted_seconds
 from .launches import REFUSALS, kernel_of
+
+MOST_BITS = 30  # that the option program_bits takes
 
 _by_triton = {}  # what install() replaced
 
@@ -19,9 +22,18 @@ _threads = concurrent.futures.ThreadPoolExecutor(os.cpu_count(), "tegula-inducto
 
 
 class Binary:
-    """What Inductor asks of a compiled kernel, where nothing is known before the first launch."""
-    n_regs = n_spills = None
+    """What Inductor asks of a compiled kernel."""
+    n_spills = None
     shared = 0
+
+    def __init__(self, ready):
+        self.ready = ready
+
+    @property
+    def n_regs(self):
+        """Registers a thread, by which Inductor tries smaller blocks of a reduction; None where it is not known before the
+        first launch. Waits until the kernel is compiled."""
+        return self.ready.result()
 
 
 def make_result_class(heuristics):
@@ -30,9 +42,11 @@ def make_result_class(heuristics):
     class TegulaResult(heuristics.CompileResult):
 
         def __init__(self, autotuner, config, compile_meta):
-            super().__init__(Binary(), config, compile_meta, autotuner.inductor_meta)
+            super().__init__(None, config, compile_meta, autotuner.inductor_meta)
             self.autotuner = autotuner
+            self.programs = programs_ahead(heuristics, autotuner, config)
             self.ready = _threads.submit(prepare, autotuner, compile_meta, self.options())
+            self.kernel = Binary(self.ready)
 
         def make_launcher(self):
             function = self.autotuner.fn
@@ -60,6 +74,8 @@ def make_result_class(heuristics):
                 wanted["launch_cooperative_grid"] = True
             if not options.get("enable_fp_fusion", True):
                 wanted["enable_fp_fusion"] = False
+            if self.programs:
+                wanted["program_bits"] = min(self.programs.bit_length(), MOST_BITS)
             return wanted
 
     return TegulaResult
@@ -74,16 +90,14 @@ class FirstLaunch:
     def __call__(self, kernel, grid, *args, stream, **options):
         autotuner = self.result.autotuner
         concurrent.futures.wait([self.result.ready])
-        begin = time.perf_counter()
         try:
-            kernel = kernel_for(autotuner)
-            kernel[grid](*args, stream=stream, **options)
+            with counted_seconds():
+                kernel = kernel_for(autotuner)
+                kernel[grid](*args, stream=stream, **options)
             self.scope["kernel"], self.scope["runner"] = kernel, kernel._launcher
-            count_seconds(time.perf_counter() - begin)
             return
         except REFUSALS as why:
             count_refusal(autotuner.fn.__name__, str(why))
-        count_seconds(time.perf_counter() - begin)
         self.scope["runner"] = self.launch_by_triton()
         self.scope["runner"](None, grid, *args, stream=stream)
 
@@ -110,10 +124,24 @@ def kernel_for(autotuner):
 # ---- Ahead of the first launch
 
 
+def sizes_ahead(function):
+    """The sizes that the text of a kernel sets itself, `xnumel = 4096`, by their names."""
+    return {name: int(size) for name, size in re.findall(r"^ +(\w+numel) = (\d+)$", function.src, re.MULTILINE)}
+
+
+def programs_ahead(heuristics, autotuner, config):
+    """How many programs launches will have; 0 where sizes are not known before."""
+    try:
+        grid = heuristics.GridExpr.from_meta(autotuner.inductor_meta, config)
+        return math.prod(grid.eval_slow(sizes_ahead(autotuner.fn)))
+    except Exception:  # a grid of other values or of another version's making
+        return 0
+
+
 def arguments_ahead(function, compile_meta):
     """What is known of the arguments before the first launch, as Kernel.prepare() takes them: constants, types of pointers
     and of numbers, and of sizes that the text sets (`xnumel = 4096`) the values. None where it does not tell enough."""
-    sizes = dict(re.findall(r"^ +(\w+numel) = (\d+)$", function.src, re.MULTILINE))
+    sizes = sizes_ahead(function)
     divisible = {path[0] for path, facts in compile_meta["configs"][0].items() if ["tt.divisibility", 16] in facts}
     arguments = []
     for i, name in enumerate(function.arg_names):
@@ -123,7 +151,7 @@ def arguments_ahead(function, compile_meta):
         elif kind.startswith("*"):
             arguments.append(kind if i in divisible else kind + ":1")
         elif name in sizes:
-            arguments.append(int(sizes[name]))
+            arguments.append(sizes[name])
         elif re.fullmatch(r"[iu]\d+", kind):
             arguments.append(kind + ":16" if i in divisible else kind)
         elif re.fullmatch(r"fp\d+", kind):
@@ -134,17 +162,16 @@ def arguments_ahead(function, compile_meta):
 
 
 def prepare(autotuner, compile_meta, options):
-    """Compiles for the arguments that are expected. What fails is told by the first launch."""
-    begin = time.perf_counter()
-    try:
+    """Compiles for the arguments that are expected, and gives the registers of a thread, or None. What fails is told by the
+    first launch."""
+    with counted_seconds(), contextlib.suppress(Exception):
         arguments = arguments_ahead(autotuner.fn, compile_meta)
         on_host = compile_meta["device_type"] == "cpu"
         device = Device.emulator() if on_host else Device.cuda(compile_meta["device"])
         if arguments is not None:
-            kernel_for(autotuner).prepare(*arguments, device=device, **options)
-    except Exception:
-        pass
-    count_seconds(time.perf_counter() - begin)
+            registers = kernel_for(autotuner).prepare(*arguments, device=device, **options).registers
+            return registers if registers > 0 else None
+    return None
 
 
 def install():

@@ -1,7 +1,6 @@
 """Launches of Triton's functions by Tegula."""
 
 import inspect
-import time
 from functools import partial
 
 import tegula
@@ -11,7 +10,7 @@ from tegula.memory import is_descriptor
 from triton.runtime.autotuner import Autotuner, Heuristics
 from triton.runtime.jit import JITCallable, JITFunction, TensorWrapper
 
-from .counts import count_kernel, count_refusal, count_seconds
+from .counts import count_kernel, count_refusal, counted_seconds
 from .texts import replaced, text_of
 
 REFUSALS = (tegula.CompileError, tegula.LaunchError, tegula.InternalError, TypeError, ValueError)
@@ -100,19 +99,16 @@ class Replacement:
         return partial(kernel._launcher, kernel, grid)
 
     def _launch_first(self, grid, *args, **kwargs):
-        begin = time.perf_counter()
         if self._refused_text is None:
-            try:
-                kernel, self._constants = kernel_and_constants(self.function)
-            except REFUSALS as why:
-                self._refused_text = str(why)
-            else:
-                kernel._launch = self._launch
-                self.kernel = kernel
+            with counted_seconds():
                 try:
+                    kernel, self._constants = kernel_and_constants(self.function)
+                except REFUSALS as why:
+                    self._refused_text = str(why)
+                else:
+                    kernel._launch = self._launch
+                    self.kernel = kernel
                     return kernel._launcher(kernel, grid, *args, **kwargs)
-                finally:
-                    count_seconds(time.perf_counter() - begin)
         return self._launch_by_triton(self._refused_text, grid, args, kwargs)
 
     def _launch(self, grid, args, kwargs):
@@ -131,7 +127,8 @@ class Replacement:
                 Kernel._launch(self.kernel, grid, tuple(map(as_argument, args)),
                                {name: as_argument(x) for name, x in kwargs.items()})
         except REFUSALS as why:
-            self._refused.add(self._form(args, kwargs))
+            if not isinstance(why, (TypeError, ValueError)):  # those are of this call's values, and found at once
+                self._refused.add(self._form(args, kwargs))
             self._launch_by_triton(str(why), grid, args, kwargs)
 
     def _launch_with_functions(self, grid, given, functions):
@@ -149,14 +146,14 @@ class Replacement:
         run_by_triton(self.function, *args, grid=grid, warmup=False, **kwargs)
 
     def _form(self, args, kwargs):
-        """What of a call decides on whether Tegula takes it: constexprs, options and types."""
+        """What of a call decides on whether Tegula takes it: constexprs, options, types and devices."""
         constexprs = {p.name for p in self.function.params if p.is_constexpr}
         form = []
         for name, x in (*zip(self.function.arg_names, args), *kwargs.items()):
             if name in constexprs or name not in self.parameters:
                 form.append((name, type(x).__name__, repr(x)))
             else:
-                form.append((name, type(x).__name__, str(getattr(x, "dtype", ""))))
+                form.append((name, type(x).__name__, str(getattr(x, "dtype", "")), str(getattr(x, "device", ""))))
         return tuple(form)
 
 

@@ -4,6 +4,7 @@ emulator."""
 import logging
 import pathlib
 import sys
+import types
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -151,6 +152,17 @@ class Launches(unittest.TestCase):
         self.assertEqual(self.out[0], 16)
         self.assertIn("refused, 2 launches by Triton: ", str(tegula_triton.report()))
 
+    def test_a_wrong_call_is_its_own_alone(self):
+        wrong = (self.out, self.x, self.x, 50, 64, 5), (self.out, self.x, self.x, 2**70, 64), (self.out, self.x, 50, 64)
+        for arguments in wrong:
+            with self.assertRaises(Exception) as raised:
+                kernels.add[(1, )](*arguments)
+            self.assertNotIsInstance(raised.exception, tegula.Error)
+            tegula_triton.report(clear=True)
+            kernels.add[(1, )](self.out, self.x, self.x, 50, BLOCK=64)
+            kernels.add[(1, )](self.out, self.x, self.x, 50, 64)
+            self.check(2 * self.x)
+
     def test_uninstall(self):
         tegula_triton.uninstall()
         try:
@@ -203,6 +215,21 @@ class Inductor(unittest.TestCase):
         meta["signature"]["in_ptr0"] = "tensordesc<fp32[8]>"
         self.assertIsNone(inductor.arguments_ahead(reduction, meta))
 
+    def test_programs_are_counted_ahead(self):
+        from torch._inductor.runtime import triton_heuristics as heuristics
+        columns, elements = self.kernels.triton_per_fused_amax_1, self.kernels.triton_poi_fused_silu_0
+        count = lambda tuner, **config: inductor.programs_ahead(heuristics, tuner, triton.Config(config))
+        self.assertEqual(count(elements, XBLOCK=64), 0)  # of any size
+        self.assertEqual(count(columns, XBLOCK=4), 0)
+        source = columns.fn.src
+        try:
+            columns.fn._unsafe_update_src(source.replace("    r0_numel = 50\n", "    xnumel = 4001\n    r0_numel = 50\n"))
+            self.assertEqual(count(columns, XBLOCK=4), 1001)
+            result = columns._precompile_config(triton.Config({"XBLOCK": 4}, num_warps=1))
+            self.assertEqual(result.options()["program_bits"], 10)
+        finally:
+            columns.fn._unsafe_update_src(source)
+
     def test_what_is_compiled_ahead_is_launched(self):
         tuned = self.kernels.triton_per_fused_amax_1
         compiled = []
@@ -214,6 +241,18 @@ class Inductor(unittest.TestCase):
         finally:
             tegula.Kernel._with_callback = make
         self.assertEqual(compiled, ["triton_per_fused_amax_1"])
+
+    def test_registers_are_told_to_inductor(self):
+        tuned, prepare = self.kernels.triton_per_fused_amax_1, tegula.Kernel.prepare
+        registers = lambda: tuned._precompile_config(triton.Config({"XBLOCK": 4}, num_warps=1)).kernel.n_regs
+        self.assertIsNone(registers())  # the emulator has none
+        try:
+            tegula.Kernel.prepare = lambda *args, **kwargs: types.SimpleNamespace(registers=48)
+            self.assertEqual(registers(), 48)
+            tegula.Kernel.prepare = lambda *args, **kwargs: 1 / 0
+            self.assertIsNone(registers())
+        finally:
+            tegula.Kernel.prepare = prepare
 
     def test_what_is_refused_goes_to_triton(self):
         logging.getLogger("torch._inductor").setLevel(logging.CRITICAL)
