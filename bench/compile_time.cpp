@@ -95,7 +95,7 @@ KernelImage compile_once(const Case& c, const Target& target, Row& row) {
   const Kernel kernel = Program::load(c.file).kernel(c.kernel);
   LaunchOptions launch;
   const std::vector<ArgType> types = sort_values(kernel, c, launch);
-  const std::unique_ptr<ir::Func> func = kernel.tile_func(types, launch);
+  const Shared<ir::Func> func = kernel.tile_func(types, launch);
   const double front = cpu_ms();
   std::vector<PassTime> times;
   CompileOptions options;

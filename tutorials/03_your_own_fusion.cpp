@@ -31,7 +31,6 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>

@@ -28,7 +28,6 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
-#include <memory>
 #include <random>
 #include <span>
 #include <string>

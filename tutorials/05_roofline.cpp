@@ -14,7 +14,7 @@
 //   05_roofline [FILE]      the plot's file, roofline.svg if not given (on a GPU)
 
 #include <cstdio>
-#include <memory>
+#include <functional>
 #include <string>
 
 #include "dsl/explain.h"

@@ -14,7 +14,6 @@
 // the measured times stand beside its predictions.
 
 #include <cstdio>
-#include <memory>
 
 #include "dsl/explain.h"
 #include "tutorials/tutorial.h"
@@ -127,7 +126,7 @@ int main() try {
   run(add);
   check(bdx, exact.dx), check(dw, exact.dw), check(db, exact.db);
   for (const Launch* l : {&forward, &backward, &add})
-    tell(explain(l->kernel, l->grid, l->options, l->args, {.device = device.get()}),
+    tell(explain(l->kernel, l->grid, l->options, l->args, {.device = device}),
          gpu ? tutorial::median_us(*device, [&] { run(*l); }) : 0);
   std::printf("\nlargest error %.2g\n", worst);
   return worst < 1e-5 ? 0 : 1;

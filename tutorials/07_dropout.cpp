@@ -10,7 +10,6 @@
 // This program checks that both ways give the same bits, in text and in C++, and counts what they move.
 
 #include <cstdio>
-#include <memory>
 
 #include "dsl/explain.h"
 #include "tutorials/tutorial.h"
@@ -88,7 +87,7 @@ int main() try {
   for (const auto* way : {&stored, &again}) {
     double bytes = 0, predicted = 0, measured = 0;
     for (const Step& s : *way) {
-      const Explanation e = explain(s.kernel, grid, options, s.args, {.device = device.get()});
+      const Explanation e = explain(s.kernel, grid, options, s.args, {.device = device});
       const double us = gpu ? tutorial::median_us(*device, [&] { run(s); }) : 0;
       std::printf("%-24s %8.3f bytes an element, bound by %s, predicted %8.1f us", s.what,
                   double(e.from_memory + e.to_memory) / n, e.bound.c_str(), e.predicted_us);

@@ -13,7 +13,6 @@
 // where the logits were, so that nothing of their size is allocated.
 
 #include <cstdio>
-#include <memory>
 
 #include "dsl/explain.h"
 #include "tutorials/tutorial.h"
@@ -122,7 +121,7 @@ int main() try {
   check(losses, exact_losses, rows), check(logits, gradient, rows * cols);
 
   for (const Step* s : {&softmax, &alone, &sums, &result, &entropy}) {
-    const Explanation e = explain(s->kernel, s->grid, s->options, s->args, {.device = device.get()});
+    const Explanation e = explain(s->kernel, s->grid, s->options, s->args, {.device = device});
     std::printf("%-28s %9.2f MB read (%9.2f through L2) %9.2f MB written  predicted %8.1f us", s->what,
                 e.from_memory / 1e6, e.read / 1e6, e.to_memory / 1e6, e.predicted_us);
     if (gpu) std::printf("  measured %8.1f us", tutorial::median_us(*device, [&] { run(*s); }));

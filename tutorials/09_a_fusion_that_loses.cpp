@@ -11,7 +11,6 @@
 // The product is written in C++ too.
 
 #include <cstdio>
-#include <memory>
 
 #include "dsl/explain.h"
 #include "tutorials/tutorial.h"
@@ -98,8 +97,8 @@ int main() try {
   check();
 
   std::vector<Explanation> kernels;
-  for (int i = 0; i < 4; ++i) kernels.push_back(explain(product, grid, options, args_of(i), {.device = device.get()}));
-  const Explanation one = explain(fused, grid, options, all_args, {.device = device.get()});
+  for (int i = 0; i < 4; ++i) kernels.push_back(explain(product, grid, options, args_of(i), {.device = device}));
+  const Explanation one = explain(fused, grid, options, all_args, {.device = device});
   std::printf("%s\n", advise_fusion(kernels).text().c_str());
   for (const Explanation* e : {static_cast<const Explanation*>(&kernels[0]), &one})
     std::printf(

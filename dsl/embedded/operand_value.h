@@ -10,7 +10,8 @@
 namespace tegula::detail {
 
 struct OperandValue {
-  std::variant<None, All, bool, int64_t, uint64_t, double, std::string, Elem, Shared<Slot>, Operand::List, Combine> held;
+  std::variant<None, All, bool, int64_t, uint64_t, double, std::string, Elem, Shared<Slot>, Operand::List, Combine>
+      held;
 };
 
 }  // namespace tegula::detail

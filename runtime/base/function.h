@@ -42,8 +42,7 @@ class Function<Result(Args...)> {
   Function(std::nullptr_t) {}
   template <class F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, Function> &&
-           std::is_invocable_r_v<Result, std::decay_t<F>&, Args...>)
-  Function(F&& f) {
+           std::is_invocable_r_v<Result, std::decay_t<F>&, Args...>) Function(F&& f) {
     using Held = detail::Box<std::decay_t<F>>;
     if (detail::is_empty_function<std::decay_t<F>>(f)) return;
     owner_ = detail::Owner(new Held(std::forward<F>(f)));
@@ -72,7 +71,7 @@ class FunctionRef<Result(Args...)> {
   FunctionRef(std::nullptr_t) {}
   template <class F>
   requires(!std::is_same_v<F, FunctionRef> && std::is_object_v<F> && std::is_invocable_r_v<Result, const F&, Args...>)
-  FunctionRef(const F& f) {
+      FunctionRef(const F& f) {
     if (detail::is_empty_function(f)) return;
     object_ = &f;
     call_ = [](FunctionRef ref, Args... args) -> Result {
@@ -80,9 +79,8 @@ class FunctionRef<Result(Args...)> {
     };
   }
   FunctionRef(Result (&f)(Args...))
-      : function_(f), call_([](FunctionRef ref, Args... args) -> Result {
-          return ref.function_(std::forward<Args>(args)...);
-        }) {}
+      : function_(f),
+        call_([](FunctionRef ref, Args... args) -> Result { return ref.function_(std::forward<Args>(args)...); }) {}
 
   explicit operator bool() const noexcept { return call_; }
   Result operator()(Args... args) const {

@@ -69,8 +69,8 @@ concept PointerTo = requires(const P& pointer) {
 
 }  // namespace detail
 
-/// An object that several own, or null: what std::shared_ptr is without weak pointers. It takes over std::shared_ptr and
-/// std::unique_ptr; std_shared() (runtime/base/std_shared.h) makes the former of it. T may be incomplete.
+/// An object that several own, or null: what std::shared_ptr is without weak pointers. It takes over std::shared_ptr
+/// and std::unique_ptr; std_shared() (runtime/base/std_shared.h) makes the former of it. T may be incomplete.
 template <class T>
 class Shared {
  public:
@@ -83,8 +83,7 @@ class Shared {
   requires std::is_convertible_v<U*, T*> Shared(Shared<U> other)
       : object_(other.object_), owner_(std::move(other.owner_)) {}
   Shared(const Shared&) = default;
-  Shared(Shared&& other) noexcept
-      : object_(std::exchange(other.object_, nullptr)), owner_(std::move(other.owner_)) {}
+  Shared(Shared&& other) noexcept : object_(std::exchange(other.object_, nullptr)), owner_(std::move(other.owner_)) {}
   Shared& operator=(Shared other) noexcept {
     std::swap(object_, other.object_);
     std::swap(owner_, other.owner_);

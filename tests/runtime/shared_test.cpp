@@ -1,4 +1,6 @@
 // label: unit
+#include "runtime/base/shared.h"
+
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -9,7 +11,6 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/function.h"
-#include "runtime/base/shared.h"
 #include "runtime/base/std_shared.h"
 
 namespace tegula {

@@ -407,7 +407,7 @@ TEST(Emulator, CapturesAndReplays) {
   launch_on(*kernel, stream, {1}, x.address(), z.address(), z.address(), 50);
   EXPECT_CONTAINS(error_of([&] { device->synchronize(stream); }), "on a stream that captures a graph");
   GraphHandle graph = device->end_capture(stream);
-  kernel.reset();  // the graph keeps the code
+  kernel = nullptr;  // the graph keeps the code
   EXPECT_EQ(z.values()[10], 0);
   device->launch_graph(graph, stream);
   device->launch_graph(graph, stream);

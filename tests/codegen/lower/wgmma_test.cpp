@@ -288,7 +288,7 @@ std::string ptx_of(const KernelImage& image) {
 // Null where there is none that has the instructions.
 Device* gpu() {
   static Device* const device = default_device();
-  return !device->info().emulator && device->info().sm == 90 ? device.get() : nullptr;
+  return !device->info().emulator && device->info().sm == 90 ? device : nullptr;
 }
 
 std::vector<float> run_on(Device& device, const Multiplication& s, const Problem& problem) {
