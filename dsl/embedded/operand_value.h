@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <variant>
 
 #include "dsl/tile.h"
@@ -10,6 +11,9 @@
 namespace tegula::detail {
 
 struct OperandValue {
+  template <class T>
+  explicit OperandValue(T value) : held(std::move(value)) {}
+
   std::variant<None, All, bool, int64_t, uint64_t, double, std::string, Elem, Shared<Slot>, Operand::List, Combine>
       held;
 };
