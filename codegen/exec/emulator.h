@@ -32,7 +32,8 @@ struct EmulatorOptions {
   /// arithmetic: sums and products of int32 in addresses that do not fit, divisions by 0, shifts by too much. Also
   /// where TEGULA_EMULATOR_CHECK is "nan".
   bool check_nans = false;
-  bool baseline_cpu = false;  ///< use no more than x86-64's first instruction set
+  bool baseline_cpu = false;       ///< use no more than x86-64's first instruction set
+  bool optimised_at_once = false;  ///< machine code is made fast before it first runs, not when it has run for long
   /// A launch that takes longer, or in which the threads of a worker take more steps (iterations of loops, and turns of
   /// threads that wait for others through memory), is ended with a report of where its threads are. 0: the environment
   /// variable TEGULA_EMULATOR_LIMIT ("2.5s", "1000000", or both: "10s,1000000"), or no limit.

@@ -14,6 +14,7 @@
 #include <chrono>
 
 #include "codegen/exec/merge_loads.h"
+#include "codegen/exec/module_stash.h"
 #include "codegen/exec/narrow_offsets.h"
 #include "codegen/exec/nvptx.h"
 #include "codegen/exec/order_by_use.h"
@@ -174,9 +175,11 @@ std::string ptx_of_module(std::string_view ir, const Target& target) {
 
 std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions& options, Diagnostics& diags) {
   Stages stages(options);
-  llvm::LLVMContext context;
-  context.setDiagnosticHandler(std::make_unique<DiagnosticHandler>(diags, func.loc));
-  llvm::Module module(func.name, context);
+  StashedModule made;
+  made.context = std::make_unique<llvm::LLVMContext>();
+  made.context->setDiagnosticHandler(std::make_unique<DiagnosticHandler>(diags, func.loc));
+  made.module = std::make_unique<llvm::Module>(func.name, *made.context);
+  llvm::Module& module = *made.module;
   NvptxMachine machine(options.target, options.target.ptx);
   module.setTargetTriple(machine->getTargetTriple());
   module.setDataLayout(machine->createDataLayout());
@@ -225,6 +228,8 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
     llvm::raw_svector_ostream stream(bitcode);
     llvm::WriteBitcodeToFile(module, stream);
     code.bitcode.assign(bitcode.begin(), bitcode.end());
+    made.context->setDiagnosticHandler(nullptr);
+    stash_module(code.bitcode, std::move(made));
     return code;
   }
   if (module.getInstructionCount() < kLongProgram) code.few_programs = lowering.few_programs();

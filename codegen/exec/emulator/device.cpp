@@ -118,8 +118,8 @@ class EmulatorDeviceImpl;
 
 /// A kernel's code with its image; a captured graph shares it with the LoadedKernel.
 struct Code {
-  Code(KernelImage of, Jit& jit, const Target& target, uint64_t stack_bytes)
-      : image(std::move(of)), tiers(jit, image, target, stack_bytes) {}
+  Code(KernelImage of, Jit& jit, const Target& target, const EmulatorOptions& options)
+      : image(std::move(of)), tiers(jit, image, target, options.stack_bytes, options.optimised_at_once) {}
   const KernelImage image;
   mutable TieredCode tiers;
 };
@@ -226,8 +226,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     for (const ImageTensorMap& map : image.tensor_maps.maps)
       if (std::string why = why_invalid(map); !why.empty())
         throw DeviceError(fmt::format("kernel '{}' cannot copy in bulk: {}", image.kernel, why));
-    return std::make_unique<EmulatedKernel>(
-        *this, std::make_shared<Code>(std::move(image), jit_, target_, options_.stack_bytes));
+    return std::make_unique<EmulatedKernel>(*this, std::make_shared<Code>(std::move(image), jit_, target_, options_));
   }
 
   /// Runs the kernel to its end, or records the launch with a copy of its arguments if the stream captures. False where
@@ -394,10 +393,10 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     std::vector<void*> parameters(args, args + code.image.params.size());
     for (TensorMap& map : maps) parameters.push_back(&map);
     Launch launch;
-    launch.entry = code.tiers.entry();
+    launch.code = code.tiers.code();
     launch.goes_on = [&](double seconds) {
       code.tiers.optimise_if_due(seconds);
-      launch.entry = code.tiers.entry();
+      launch.code = code.tiers.code();
     };
     launch.args = parameters.data();
     launch.tensor_maps = maps;

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "codegen/exec/emulator/bytecode.h"
+
 namespace tegula::emulator {
 
 struct HwSlot {
@@ -65,6 +67,7 @@ constexpr HwSignature parse_hw_signature(std::string_view text) {
 struct HwBody {
   const char* name;  ///< HwInfo::body
   void* function;
+  bytecode::Thunk thunk;
 };
 
 /// Those of all rows of hw.def and of all families.

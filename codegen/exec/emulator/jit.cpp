@@ -33,7 +33,9 @@
 #include "codegen/exec/emulator/lane_segments.h"
 #include "codegen/exec/emulator/link_bodies.h"
 #include "codegen/exec/emulator/soft_float.h"
+#include "codegen/exec/emulator/to_bytecode.h"
 #include "codegen/exec/fatal_errors.h"
+#include "codegen/exec/module_stash.h"
 #include "codegen/lower/llvm_headers.h"
 #include "runtime/base/error.h"
 #include "runtime/sealing.h"
@@ -47,6 +49,8 @@ using llvm::Type;
 using llvm::Value;
 
 constexpr const char* kEntryName = "tegula_emulator_entry";
+constexpr double kOptimising = 5;  ///< takes so many times as long as machine code that is made at once, about
+constexpr double kSecondsPerInstruction = 20e-6;  ///< that is optimised, about
 std::string to_text(const Type* type) {
   std::string text;
   llvm::raw_string_ostream(text) << *type;
@@ -290,9 +294,9 @@ class OrcKernel : public JitKernel {
  public:
   explicit OrcKernel(llvm::orc::LLJIT& engine) : engine_(engine) {}
   ~OrcKernel() override {
-    if (code) llvm::consumeError(engine_.getExecutionSession().removeJITDylib(*code));
+    if (library) llvm::consumeError(engine_.getExecutionSession().removeJITDylib(*library));
   }
-  llvm::orc::JITDylib* code = nullptr;
+  llvm::orc::JITDylib* library = nullptr;
 
  private:
   llvm::orc::LLJIT& engine_;
@@ -309,7 +313,7 @@ struct Jit::Impl {
   bool checks = false, nans = false;
   std::shared_ptr<ImageCache> kept;
 
-  std::string generate(const KernelImage& image, const Target& target, Tier tier, JitKernel& kernel);
+  std::string make(const KernelImage& image, const Target& target, Tier tier, JitKernel& kernel);
   void link(const KernelImage& image, const std::string& object, OrcKernel& kernel);
   std::string key_of(const KernelImage& image, const Target& target, Tier tier) const;
   std::unique_ptr<JitKernel> find(const KernelImage& image, const std::string& key);
@@ -322,28 +326,23 @@ struct Jit::Impl {
     };
     for (const HwBody& body : hw_bodies()) define(std::string(kBodyPrefix) + body.name, body.function);
     for (auto& [name, function] : runtime_functions()) define(name, function);
-    define(kYieldName, reinterpret_cast<void*>(&emu_yield));
-    define(kAsmName, reinterpret_cast<void*>(&ptx::run_block));
-    define(kOrderName, reinterpret_cast<void*>(&emu_order));
-    define(kWarnName, reinterpret_cast<void*>(&emu_warn));
-    define(kTickName, reinterpret_cast<void*>(&emu_tick));
-    define(kLaneValuesName, reinterpret_cast<void*>(&emu_lane_values));
-    define(kRunSegmentName, reinterpret_cast<void*>(&emu_run_segment));
+    for (const HwBody& helper : helper_functions()) define(helper.name, helper.function);
     must(host->define(llvm::orc::absoluteSymbols(std::move(symbols))), "host functions");
   }
 };
 
 namespace {
 
-std::unique_ptr<llvm::Module> read_module(const KernelImage& image, llvm::LLVMContext& context,
-                                          const std::string& messages) {
+/// `of` has a context, and a module if that was made just now.
+llvm::Module& read_module(const KernelImage& image, StashedModule& of, const std::string& messages) {
+  if (of.module) return *of.module;
   if (image.bitcode.empty()) refuse(image, "its image has no code for the emulator");
   auto buffer = llvm::MemoryBuffer::getMemBufferCopy(
       llvm::StringRef(reinterpret_cast<const char*>(image.bitcode.data()), image.bitcode.size()), image.kernel);
   llvm::SMDiagnostic parse_error;
-  std::unique_ptr<llvm::Module> module = llvm::parseIR(*buffer, parse_error, context);
-  if (!module) refuse(image, fmt::format("its code is damaged: {}", parse_error.getMessage().str() + messages));
-  return module;
+  of.module = llvm::parseIR(*buffer, parse_error, *of.context);
+  if (!of.module) refuse(image, fmt::format("its code is damaged: {}", parse_error.getMessage().str() + messages));
+  return *of.module;
 }
 
 }  // namespace
@@ -369,41 +368,54 @@ Jit::Jit(bool baseline_cpu, bool checks, bool nans, std::shared_ptr<ImageCache> 
 
 Jit::~Jit() = default;
 
-/// LLVM's object code for the host, and what is known of it.
-std::string Jit::Impl::generate(const KernelImage& image, const Target& target, Tier tier, JitKernel& kernel) {
+/// Notes what is known of the kernel, and its bytecode; else returns LLVM's object code for the host.
+std::string Jit::Impl::make(const KernelImage& image, const Target& target, Tier tier, JitKernel& kernel) {
+  const auto begin = std::chrono::steady_clock::now();
   llvm::TargetMachine& machine = *machines[size_t(tier)];
   std::string messages;
-  llvm::LLVMContext context;
+  StashedModule taken = take_module(image.bitcode);
+  if (!taken.context) taken.context = std::make_unique<llvm::LLVMContext>();
   auto collector = std::make_unique<DiagnosticCollector>(messages);
   const DiagnosticCollector& told = *collector;
-  context.setDiagnosticHandler(std::move(collector));
-  std::unique_ptr<llvm::Module> module = read_module(image, context, messages);
+  taken.context->setDiagnosticHandler(std::move(collector));
+  llvm::Module* const module = &read_module(image, taken, messages);
   retarget(*module, machine, image);
   if (checks) check_arithmetic(*module, kernel, nans);
   form_lane_segments(*module, kernel);
   link_bodies(*module, image, target, kernel, checks);
   count_iterations(*module, image, kernel);
   add_entry(*module, image);
-  set_attributes(*module, machine);
   check_externals(*module, image);
-  llvm::StripDebugInfo(*module);
   llvm::raw_string_ostream stream(messages);
   if (llvm::verifyModule(*module, &stream)) refuse(image, fmt::format("its code is not valid: {}", messages));
   contract(*module);
+  if (tier == Tier::Quick) {
+    round_integers_once(*module);
+    kernel.code.bytecode = to_bytecode(*module, kEntryName);
+    if (kernel.code.bytecode) {
+      kernel.optimising_seconds = kSecondsPerInstruction * double(module->getInstructionCount());
+      kernel.frame_bytes = kernel.code.bytecode->functions[kernel.code.bytecode->entry].most_bytes;
+      return {};
+    }
+  }
+  set_attributes(*module, machine);
+  llvm::StripDebugInfo(*module);
   if (tier == Tier::Optimised) combine_instructions(*module, machine);
   round_integers_once(*module);
 
   auto object = must(llvm::orc::SimpleCompiler(machine)(*module), "code");
   if (!messages.empty()) refuse(image, messages);
   kernel.frame_bytes = told.stack_bytes();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  kernel.optimising_seconds = kOptimising * seconds.count();
   return object->getBuffer().str();
 }
 
 void Jit::Impl::link(const KernelImage& image, const std::string& object, OrcKernel& kernel) {
-  kernel.code = &must(engine->createJITDylib(fmt::format("{}.{}", image.kernel, count++)), "library");
-  kernel.code->addToLinkOrder(*host);
-  must(engine->addObjectFile(*kernel.code, llvm::MemoryBuffer::getMemBufferCopy(object, image.kernel)), "module");
-  kernel.entry = must(engine->lookup(*kernel.code, kEntryName), "link").toPtr<void (*)(void* const*)>();
+  kernel.library = &must(engine->createJITDylib(fmt::format("{}.{}", image.kernel, count++)), "library");
+  kernel.library->addToLinkOrder(*host);
+  must(engine->addObjectFile(*kernel.library, llvm::MemoryBuffer::getMemBufferCopy(object, image.kernel)), "module");
+  kernel.code.entry = must(engine->lookup(*kernel.library, kEntryName), "link").toPtr<void (*)(void* const*)>();
 }
 
 /// Of all that the code follows from: the library's build stands for the passes and the bodies.
@@ -440,11 +452,10 @@ std::unique_ptr<JitKernel> Jit::compile(const KernelImage& image, const Target& 
   const std::string key = keeps ? impl_->key_of(image, target, tier) : "";
   if (keeps)
     if (auto kernel = impl_->find(image, key)) return kernel;
-  const auto begin = std::chrono::steady_clock::now();
   auto kernel = std::make_unique<OrcKernel>(*impl_->engine);
-  const std::string object = impl_->generate(image, target, tier, *kernel);
+  const std::string object = impl_->make(image, target, tier, *kernel);
+  if (kernel->code.bytecode) return kernel;
   impl_->link(image, object, *kernel);
-  kernel->compile_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (keeps && kernel->blocks.empty())  // whose addresses stand in the code
     impl_->kept->store_code(key, to_bytes(object, *kernel));
   return kernel;

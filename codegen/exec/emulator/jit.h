@@ -6,13 +6,16 @@
 
 #include "codegen/exec/emulator/fault.h"
 #include "codegen/exec/emulator/ptx.h"
+#include "codegen/exec/emulator/scheduler.h"
 #include "codegen/target/target.h"
 #include "runtime/kernel_image.h"
 #include "runtime/store/image_cache.h"
 
 namespace tegula::emulator {
 
-/// How code is made: at once, or so that it runs fast, which takes several times as long. Both compute the same bits.
+/// How code is made: for the interpreter, in next to no time, where it has instructions for all of it, or as machine
+/// code at once; or so that it runs fast, which takes several times as long. All compute the same bits, but for those
+/// of NaNs and the sign of a zero that is the smaller or the larger one of two.
 enum class Tier { Quick, Optimised };
 
 /// A kernel as code of this process.
@@ -20,8 +23,7 @@ class JitKernel {
  public:
   virtual ~JitKernel() = default;
 
-  /// Runs one thread; `args` as LoadedKernel::launch takes them.
-  void (*entry)(void* const* args) = nullptr;
+  KernelCode code;
   /// Places of the calls that threads do together (Where::place indexes them).
   std::vector<Place> places;
   /// Its blocks of inline PTX, by the addresses that its code has.
@@ -32,8 +34,8 @@ class JitKernel {
   bool async_proxy = false;
   /// Stack that its functions' frames take together.
   uint64_t frame_bytes = 0;
-  /// What it took to make it, in an earlier process if it was kept.
-  double compile_seconds = 0;
+  /// What it takes to make it fast, about.
+  double optimising_seconds = 0;
 };
 
 class Jit {

@@ -20,7 +20,7 @@ std::string to_bytes(const std::string& object, const JitKernel& kernel) {
   w.number(uint8_t(kernel.may_spin));
   w.number(uint8_t(kernel.async_proxy));
   w.number(kernel.frame_bytes);
-  w.number(kernel.compile_seconds);
+  w.number(kernel.optimising_seconds);
   return w.take();
 }
 
@@ -39,7 +39,7 @@ std::optional<std::string> read_code(std::string_view bytes, JitKernel& kernel) 
   kernel.may_spin = r.number<uint8_t>();
   kernel.async_proxy = r.number<uint8_t>();
   kernel.frame_bytes = r.number<uint64_t>();
-  kernel.compile_seconds = r.number<double>();
+  kernel.optimising_seconds = r.number<double>();
   if (!r.good() || !r.at_end()) return std::nullopt;
   return object;
 }

@@ -125,14 +125,16 @@ struct Segment {
     return true;
   }
 
-  /// False, and nothing is as it was, if the shuffle cannot be one of them.
+  /// False, and all is as it was, if the shuffle cannot be one of them.
   bool add(CallInst& shuffle) {
-    ++shuffles;
+    const size_t known_members = members.size(), known_inputs = inputs.size();
     if (members.empty()) members.insert(&shuffle);
-    for (Value* operand : shuffle.args())
-      if (!add_source(operand)) return false;
-    members.insert(&shuffle);
-    return fits();
+    bool added = llvm::all_of(shuffle.args(), [&](Value* operand) { return add_source(operand); });
+    if (added) members.insert(&shuffle);
+    if (added && fits()) return ++shuffles, true;
+    while (members.size() > known_members) members.pop_back();
+    while (inputs.size() > known_inputs) inputs.pop_back();
+    return false;
   }
 };
 
@@ -304,13 +306,10 @@ void form_lane_segments(llvm::Module& module, JitKernel& kernel) {
     for (Instruction& i : *block) {
       if (parts_segments(i)) end();
       if (!is_shuffle(&i)) continue;
-      Segment more = now;
-      if (!more.add(llvm::cast<CallInst>(i))) {
-        end();
-        more = {};
-        if (!more.add(llvm::cast<CallInst>(i))) more = {};
-      }
-      now = std::move(more);
+      auto& shuffle = llvm::cast<CallInst>(i);
+      if (now.add(shuffle)) continue;
+      end();
+      now.add(shuffle);
     }
     end();
   }

@@ -3,13 +3,17 @@
 #include <llvm/Analysis/CFG.h>
 #include <llvm/IR/DebugInfoMetadata.h>
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InstIterator.h>
 
 #include <map>
 #include <set>
 #include <tuple>
+#include <unordered_map>
 
 #include "codegen/exec/emulator/hw_bodies.h"
+#include "codegen/exec/emulator/lane_segments.h"
 #include "codegen/exec/emulator/races.h"
+#include "codegen/exec/emulator/thunk.h"
 #include "codegen/lower/asm_block.h"
 #include "codegen/lower/hw.h"
 #include "codegen/lower/llvm_headers.h"
@@ -44,6 +48,10 @@ class Bodies {
     std::vector<Function*> declared;
     for (Function& f : module_)
       if (f.isDeclaration() && !f.isIntrinsic() && !f.use_empty()) declared.push_back(&f);
+    for (Function& f : module_)
+      for (llvm::Instruction& i : llvm::instructions(f))
+        if (auto* call = llvm::dyn_cast<llvm::CallInst>(&i))
+          if (Function* callee = call->getCalledFunction()) calls_[callee].push_back(call);
     for (Function* f : declared) {
       if (f->getName().starts_with(lower::kHwPrefix)) link_one(*f);
       if (auto block = lower::asm_of_function(*f)) link_asm(*f, *block);
@@ -199,12 +207,12 @@ class Bodies {
                   std::move(*immediates),
                   waits,
                   tell_order_ && (atomic || waits) ? order_of(modifiers, atomic).bits() : 0};
-    for (llvm::User* user : llvm::make_early_inc_range(declared.users())) {
-      auto* call = llvm::dyn_cast<llvm::CallInst>(user);
+    for (const llvm::User* user : declared.users()) {
+      const auto* call = llvm::dyn_cast<llvm::CallInst>(user);
       if (!call || call->getCalledFunction() != &declared)
         refuse(image_, fmt::format("it uses '{}' other than by calling it", name));
-      call_body(*call, row);
     }
+    for (llvm::CallInst* call : calls_[&declared]) call_body(*call, row);
   }
 
   /// Gives a block of inline PTX a body that has the interpreter run it: operands travel in slots of 64 bits.
@@ -345,9 +353,27 @@ class Bodies {
   const bool tell_order_;
   llvm::LLVMContext& context_;
   std::map<std::tuple<Function*, Type*, int>, llvm::AllocaInst*> arrays_;
+  /// By what they call, as they stand in the module: the lists of users may be in another order for each tier.
+  std::unordered_map<const Function*, std::vector<llvm::CallInst*>> calls_;
 };
 
 }  // namespace
+
+const std::vector<HwBody>& helper_functions() {
+  auto helper = [](const char* name, auto* function) {
+    return HwBody{name, reinterpret_cast<void*>(function), bytecode::thunk_of(function)};
+  };
+  static const std::vector<HwBody> functions = {
+      helper(kYieldName, &emu_yield),
+      helper(kAsmName, &ptx::run_block),
+      helper(kOrderName, &emu_order),
+      helper(kWarnName, &emu_warn),
+      helper(kTickName, &emu_tick),
+      helper(kLaneValuesName, &emu_lane_values),
+      helper(kRunSegmentName, &emu_run_segment),
+  };
+  return functions;
+}
 
 void refuse(const KernelImage& image, const std::string& message) {
   throw DeviceError(fmt::format("kernel '{}' cannot run on the emulator: {}", image.kernel, message));

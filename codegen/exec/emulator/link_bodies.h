@@ -2,7 +2,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "codegen/exec/emulator/hw_bodies.h"
 #include "codegen/exec/emulator/jit.h"
 
 namespace llvm {
@@ -17,6 +19,9 @@ inline constexpr const char *kYieldName = "emu_yield", *kAsmName = "emu_asm", *k
                             *kOrderName = "emu_order", *kWarnName = "emu_warn";
 /// What stands before the name of a row in that of its body.
 inline constexpr const char* kBodyPrefix = "emu_";
+
+/// These functions, and those that segments call (lane_segments.h).
+const std::vector<HwBody>& helper_functions();
 
 /// Throws DeviceError: the kernel cannot run here.
 [[noreturn]] void refuse(const KernelImage& image, const std::string& message);

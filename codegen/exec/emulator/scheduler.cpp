@@ -295,7 +295,7 @@ void Worker::fiber_main(transfer_t from) {
   Worker& worker = *this_worker;
   entered(worker.fiber(), from);
   for (;;) {
-    worker.launch_->entry.load(std::memory_order_relaxed)(worker.launch_->args);
+    worker.launch_->code.load(std::memory_order_relaxed)->run(worker.launch_->args);
     worker.finish();
   }
 }

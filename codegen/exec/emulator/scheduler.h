@@ -18,6 +18,7 @@
 
 #include "codegen/exec/emulator/fault.h"
 #include "codegen/exec/emulator/fibers.h"
+#include "codegen/exec/emulator/interpreter.h"
 #include "codegen/exec/emulator/mbarrier.h"
 #include "codegen/exec/emulator/memory.h"
 #include "codegen/exec/emulator/races.h"
@@ -144,10 +145,19 @@ struct Cluster {
   std::vector<Fiber*> waiting;
 };
 
+/// A kernel as what runs it: machine code, or bytecode (interpreter.h).
+struct KernelCode {
+  /// Runs one thread; `args` as LoadedKernel::launch takes them.
+  void (*entry)(void* const* args) = nullptr;
+  std::unique_ptr<const bytecode::Module> bytecode{};
+
+  void run(void* const* args) const { bytecode ? bytecode::run(*bytecode, args) : entry(args); }
+};
+
 /// One launch, shared by its workers.
 struct Launch {
-  std::atomic<void (*)(void* const* args)> entry = nullptr;  ///< the kernel
-  /// Told now and then, while the launch runs, for how many seconds it has; may set another `entry`.
+  std::atomic<const KernelCode*> code = nullptr;
+  /// Told now and then, while the launch runs, for how many seconds it has; may set other `code`.
   std::function<void(double)> goes_on;
   void* const* args = nullptr;
   Grid grid;
@@ -218,6 +228,12 @@ class Worker {
   /// Every global access passes here: true if all of [address, address + bytes) may be accessed.
   bool may_access(uint64_t address, unsigned bytes) {
     return recent_[0].contains(address, bytes) || may_access_slowly(address, bytes);
+  }
+
+  /// Room for the frames of a segment of bytecode, of which one runs at a time.
+  char* segment_frames(uint32_t bytes) {
+    if (segment_frames_.size() * sizeof(SegmentRoom) < bytes) segment_frames_.resize(bytes / sizeof(SegmentRoom) + 1);
+    return segment_frames_.front().bytes;
   }
 
   /// Does a copy that the fiber issued.
@@ -366,6 +382,11 @@ class Worker {
   static void print(Program& program);
   void report_fault();
   void reset_fibers();
+
+  struct alignas(64) SegmentRoom {
+    char bytes[64];
+  };
+  std::vector<SegmentRoom> segment_frames_;
 
   Fiber* current_ = nullptr;
   Range recent_[4];  ///< ranges that were hit lately, the last one first

@@ -1,5 +1,5 @@
-// The machine code of a kernel, compiled quickly at first: most kernels run for less time than LLVM takes to optimise
-// them. One that runs for longer is compiled once more.
+// The code of a kernel, made quickly at first, mostly for the interpreter: most kernels run for less time than LLVM
+// takes to optimise them. One that runs for longer is compiled, optimised.
 #pragma once
 
 #include <atomic>
@@ -13,13 +13,12 @@ namespace tegula::emulator {
 /// Its members may be called from any thread. It must not outlive the Jit.
 class TieredCode {
  public:
-  using Entry = void (*)(void* const* args);
-
-  /// Throws DeviceError as Jit::compile does, and if no code fits stacks of so many bytes.
-  TieredCode(Jit& jit, const KernelImage& image, const Target& target, uint64_t stack_bytes);
+  /// Throws DeviceError as Jit::compile does, and if no code fits stacks of so many bytes. `at_once`: it is optimised
+  /// before it first runs.
+  TieredCode(Jit& jit, const KernelImage& image, const Target& target, uint64_t stack_bytes, bool at_once);
 
   /// The best code there is: all of it may run at a time, on behalf of one program too.
-  Entry entry() const { return entry_.load(std::memory_order_acquire); }
+  const KernelCode* code() const { return code_.load(std::memory_order_acquire); }
   /// What holds for all of it.
   const JitKernel& facts() const { return *first_; }
 
@@ -33,7 +32,7 @@ class TieredCode {
   const Target target_;
   const uint64_t stack_bytes_;
   std::unique_ptr<JitKernel> first_, optimised_;
-  std::atomic<Entry> entry_ = nullptr;
+  std::atomic<const KernelCode*> code_ = nullptr;
   std::mutex mutex_;  ///< of what follows
   double seconds_ = 0;
   bool settled_ = false;  ///< `first_` stays, or there is something better

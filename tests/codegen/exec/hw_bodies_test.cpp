@@ -56,7 +56,8 @@ class HwBodies : public ::testing::Test {
     Launch launch;
     uint64_t address = reinterpret_cast<uint64_t>(x);
     void* args[] = {&address};
-    launch.entry = kernel;
+    const KernelCode code{.entry = kernel};
+    launch.code = &code;
     launch.args = args;
     launch.grid = {programs, 1, 1};
     launch.programs = programs;

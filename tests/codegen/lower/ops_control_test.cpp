@@ -524,7 +524,7 @@ TEST(Debug, MachineCodeIsKept) {
   const std::string assembles =
       "tl.store(x, tl.inline_asm_elementwise('add.s32 $0, $1, 1;', '=r,r', [tl.load(x)], tl.int32, True, 1))";
   auto told = [&](const std::string& text, EmulatorOptions how) {
-    how.threads = 1, how.limit_steps = 1000;
+    how.threads = 1, how.limit_steps = 1000, how.optimised_at_once = true;
     how.code_cache = std::make_shared<ImageCache>(ImageCache::Options{.folder = folder});
     testing::internal::CaptureStdout();
     const std::string error = error_of(text, {.num_warps = 1}, {2}, how);

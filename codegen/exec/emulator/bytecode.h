@@ -1,0 +1,153 @@
+// Kernels as instructions for the emulator's interpreter (interpreter.h): what is made in little time, for code that
+// runs briefly.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+namespace tegula::emulator::bytecode {
+
+/// Of numbers in a frame. A bit is a byte that is 0 or 1, a pointer an I64.
+enum class Kind : uint8_t { I1, I8, I16, I32, I64, F16, BF16, F32, F64 };
+
+constexpr unsigned bytes_of(Kind kind) {
+  switch (kind) {
+    case Kind::I1:
+    case Kind::I8:
+      return 1;
+    case Kind::I16:
+    case Kind::F16:
+    case Kind::BF16:
+      return 2;
+    case Kind::I32:
+    case Kind::F32:
+      return 4;
+    default:
+      return 8;
+  }
+}
+
+/// Computes `count` results from as many operands, of which there are up to three.
+using Elementwise = void (*)(char* to, const char* a, const char* b, const char* c, unsigned count);
+
+/// What an instruction does. Operands `a`, `b`, `c` and the result `to` lie so many bytes behind the frame's begin,
+/// unless said; constants lie before it.
+enum class Code : uint16_t {
+  // One number, of the operations that are frequent.
+  Add32,
+  Add64,
+  Sub32,
+  Mul32,
+  And32,
+  Or32,
+  Xor32,
+  Shl32,
+  LShr32,
+  And1,
+  Or1,
+  Xor1,
+  SExt32To64,
+  ZExt32To64,
+  FAdd32,
+  FSub32,
+  FMul32,
+  Fma32,
+  Select8,
+  Select16,
+  Select32,  ///< by the bit a: b, else c
+  Select64,
+  Move8,
+  Move16,
+  Move32,
+  Move64,
+  // `count` numbers.
+  Apply,      ///< the function number `function`
+  Move,       ///< `count` bytes, which do not overlap
+  SelectAll,  ///< by the bit a: the `count` bytes from b, else from c
+  // Memory, of 64-bit addresses.
+  FrameAddress,  ///< of what lies at a
+  Offset,        ///< a plus the number c, which has a sign
+  Step32,        ///< a plus c times the number of 32 bits with a sign at b
+  Step64,
+  Steps32,  ///< the same of `count` numbers at b
+  Load8,    ///< from a plus the number c
+  Load16,
+  Load32,
+  Load64,
+  LoadMany,  ///< `count` bytes
+  Store8,    ///< b to the address `to` plus the number c
+  Store16,
+  Store32,
+  Store64,
+  StoreMany,
+  Gather,  ///< `count` numbers of c bytes, from the addresses at a
+  // Control.
+  Jump,    ///< to the instruction number a
+  Branch,  ///< to b if the bit a is set, else to c
+  Case32,  ///< to c if a equals b
+  Case64,
+  Body,     ///< calls the body number a
+  Call,     ///< calls the function number a
+  Segment,  ///< has a warp run the segment that is function number a; the place is c
+  Return,
+};
+
+struct Instruction {
+  Code code;
+  uint16_t function = 0;
+  uint32_t count = 0;
+  int32_t to = 0, a = 0, b = 0, c = 0;
+};
+
+/// Of a call.
+struct Operand {
+  enum Is : uint32_t { Slot, Number, Address } is;  ///< in the frame; itself; the address of what lies in the frame
+  int32_t value;
+};
+
+/// Calls a function of C++ with these operands, and puts its result where it belongs.
+using Thunk = void (*)(void* function, char* frame, const Operand* operands, int32_t result);
+
+struct BodyCall {
+  Thunk thunk;
+  void* function;
+  std::vector<Operand> operands;
+  int32_t result = 0;
+};
+
+/// The operands are copied to the parameters of the callee.
+struct FunctionCall {
+  struct Copy {
+    int32_t from, to;
+    uint32_t bytes;
+  };
+  uint32_t callee;
+  std::vector<Copy> operands;
+  int32_t result = 0;
+  uint32_t result_bytes = 0;
+};
+
+struct Function {
+  std::vector<Instruction> code;
+  std::vector<char> constants;  ///< what stands before the frame; a multiple of kAlignment
+  uint32_t frame_bytes = 0;     ///< behind the constants; a multiple of kAlignment
+  int32_t result = 0;           ///< where a call finds it
+  uint32_t most_bytes = 0;      ///< of constants and frames, its own and those of what it calls
+  std::vector<int32_t> parameters;
+};
+
+inline constexpr uint32_t kAlignment = 16;
+
+struct Module {
+  std::vector<Function> functions;
+  std::vector<BodyCall> bodies;
+  std::vector<FunctionCall> calls;
+  std::vector<Elementwise> elementwise;
+  std::vector<std::unique_ptr<char[]>> globals;  ///< constants in memory, at whose addresses code looks
+  uint32_t entry = 0;                            ///< takes the address of the arguments
+  uint32_t segment_bytes = 0;                    ///< Function::most_bytes of segments
+};
+
+}  // namespace tegula::emulator::bytecode
