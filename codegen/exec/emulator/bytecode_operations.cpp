@@ -7,8 +7,8 @@ namespace tegula::emulator::bytecode {
 std::optional<Arithmetic> arithmetic_of(unsigned opcode) {
   switch (opcode) {
 #define TEGULA_SAME(name)       \
-case llvm::Instruction::name: \
-  return Arithmetic::name;
+  case llvm::Instruction::name: \
+    return Arithmetic::name;
     TEGULA_SAME(Add)
     TEGULA_SAME(Sub)
     TEGULA_SAME(Mul)
@@ -73,12 +73,12 @@ std::optional<Arithmetic> arithmetic_of_intrinsic(llvm::Intrinsic::ID id) {
 
 std::optional<Arithmetic> arithmetic_of_comparison(llvm::CmpInst::Predicate predicate) {
   using P = llvm::CmpInst::Predicate;
-static const std::map<P, Arithmetic> known = {
-      {P::ICMP_EQ, Arithmetic::Eq},     {P::ICMP_NE, Arithmetic::Ne},     {P::ICMP_ULT, Arithmetic::Ult},
-      {P::ICMP_ULE, Arithmetic::Ule},   {P::ICMP_SLT, Arithmetic::Slt},   {P::ICMP_SLE, Arithmetic::Sle},
-      {P::FCMP_OEQ, Arithmetic::FOeq},  {P::FCMP_ONE, Arithmetic::FOne},  {P::FCMP_OLT, Arithmetic::FOlt},
-      {P::FCMP_OLE, Arithmetic::FOle},  {P::FCMP_ORD, Arithmetic::FOrd},  {P::FCMP_UNO, Arithmetic::FUno},
-      {P::FCMP_UEQ, Arithmetic::FUeq},  {P::FCMP_UNE, Arithmetic::FUne},  {P::FCMP_ULT, Arithmetic::FUlt},
+  static const std::map<P, Arithmetic> known = {
+      {P::ICMP_EQ, Arithmetic::Eq},    {P::ICMP_NE, Arithmetic::Ne},    {P::ICMP_ULT, Arithmetic::Ult},
+      {P::ICMP_ULE, Arithmetic::Ule},  {P::ICMP_SLT, Arithmetic::Slt},  {P::ICMP_SLE, Arithmetic::Sle},
+      {P::FCMP_OEQ, Arithmetic::FOeq}, {P::FCMP_ONE, Arithmetic::FOne}, {P::FCMP_OLT, Arithmetic::FOlt},
+      {P::FCMP_OLE, Arithmetic::FOle}, {P::FCMP_ORD, Arithmetic::FOrd}, {P::FCMP_UNO, Arithmetic::FUno},
+      {P::FCMP_UEQ, Arithmetic::FUeq}, {P::FCMP_UNE, Arithmetic::FUne}, {P::FCMP_ULT, Arithmetic::FUlt},
       {P::FCMP_ULE, Arithmetic::FUle}};
   auto it = known.find(predicate);
   return it == known.end() ? std::nullopt : std::optional(it->second);
