@@ -410,7 +410,9 @@ void record_gemm(const GemmParams& p, const Epilogue& epilogue) {
   if (p.STREAM) return streamed_product(p, epilogue);
   if (p.SHARES > 1) return shared_product(p, epilogue);
   if (!p.PROGRAMS) return product(p, program_id(0), epilogue);
-  for (Tile program : range(program_id(0), cdiv(p.M, p.BLOCK_M) * cdiv(p.N, p.BLOCK_N), num_programs(0)))
+  const std::optional<bool> turns = p.TURNS ? std::optional(true) : std::nullopt;
+  for (Tile program :
+       range(program_id(0), cdiv(p.M, p.BLOCK_M) * cdiv(p.N, p.BLOCK_N), num_programs(0), {.warp_specialize = turns}))
     product(p, program, epilogue);
 }
 

@@ -42,7 +42,7 @@ namespace detail {
 struct GemmParams {
   Tile c, a, b, bias, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn, partials, counters;
   int64_t BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, PROGRAMS, PARTS, SHARES;
-  bool SWAP, STREAM, ATOMIC;
+  bool SWAP, STREAM, ATOMIC, TURNS;
   std::array<bool, 3> even;
   bool has_bias;
 };
@@ -61,28 +61,19 @@ struct GemmFunction : F {
                   Const<"GROUP_M"> GROUP_M, Const<"PROGRAMS"> PROGRAMS, Const<"PARTS"> PARTS, Const<"SWAP", bool> SWAP,
                   Const<"EVEN_M", bool> EVEN_M, Const<"EVEN_N", bool> EVEN_N, Const<"EVEN_K", bool> EVEN_K,
                   Const<"HAS_BIAS", bool> HAS_BIAS, Const<"STREAM", bool> STREAM, Const<"ATOMIC", bool> ATOMIC,
-                  Const<"SHARES"> SHARES) const {
-    record_gemm({c,         a,
-                 b,         bias,
-                 M,         N,
-                 K,         stride_am,
-                 stride_ak, stride_bk,
-                 stride_bn, stride_cm,
-                 stride_cn, partials,
-                 counters,  BLOCK_M,
-                 BLOCK_N,   BLOCK_K,
-                 GROUP_M,   PROGRAMS,
-                 PARTS,     SHARES,
-                 SWAP,      STREAM,
-                 ATOMIC,    {EVEN_M, EVEN_N, EVEN_K},
-                 HAS_BIAS},
-                [&](Tile acc, const GemmTile& at) -> Tile {
-                  const F& epilogue = *this;
-                  if constexpr (kWithTile)
-                    return epilogue(acc, at, params...);
-                  else
-                    return epilogue(acc, params...);
-                });
+                  Const<"SHARES"> SHARES, Const<"TURNS", bool> TURNS) const {
+    record_gemm(
+        {c,         a,         b,         bias,      M,        N,        K,       stride_am, stride_ak,
+         stride_bk, stride_bn, stride_cm, stride_cn, partials, counters, BLOCK_M, BLOCK_N,   BLOCK_K,
+         GROUP_M,   PROGRAMS,  PARTS,     SHARES,    SWAP,     STREAM,   ATOMIC,  TURNS,     {EVEN_M, EVEN_N, EVEN_K},
+         HAS_BIAS},
+        [&](Tile acc, const GemmTile& at) -> Tile {
+          const F& epilogue = *this;
+          if constexpr (kWithTile)
+            return epilogue(acc, at, params...);
+          else
+            return epilogue(acc, params...);
+        });
   }
 };
 

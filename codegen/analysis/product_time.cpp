@@ -7,7 +7,7 @@ namespace tegula {
 
 namespace {
 
-// Fitted to 1800 configurations of 36 products on an H100 as bench/tuning.py times them; of the half of the products
+// Fitted to 1787 configurations of 36 products on an H100 as bench/tuning.py times them; of the half of the products
 // that a fit had not seen the order was as good.
 constexpr double kTensorShare = 0.862;  // of the clocks by the maker's rate, which is of less than the highest clock
 constexpr double kThrottle = 0.38;      // more clocks while all tensor cores are busy: power lowers the clock,

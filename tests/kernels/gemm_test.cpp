@@ -248,7 +248,7 @@ TEST(GemmKernel, EpilogueKeepsTheShape) {
   LaunchOptions blocks;
   blocks.constexprs = {{"BLOCK_M", 64},     {"BLOCK_N", 64},   {"BLOCK_K", 32},   {"GROUP_M", 8},    {"PROGRAMS", 0},
                        {"PARTS", 0},        {"SWAP", false},   {"EVEN_M", false}, {"EVEN_N", false}, {"EVEN_K", false},
-                       {"HAS_BIAS", false}, {"STREAM", false}, {"ATOMIC", false}, {"SHARES", 1}};
+                       {"HAS_BIAS", false}, {"STREAM", false}, {"ATOMIC", false}, {"SHARES", 1},     {"TURNS", false}};
   static const auto rows = gemm_kernel("sum_rows", [](Tile acc) { return sum(acc, 1); });
   EXPECT_EQ(
       message(rows, blocks),
