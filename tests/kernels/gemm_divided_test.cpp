@@ -52,6 +52,7 @@ std::vector<Out> launch_divided(Device& on, const Kernel& kernel, const Division
   how.constexprs.emplace_back("STREAM", d.programs > 0);
   how.constexprs.emplace_back("ATOMIC", d.atomic);
   how.constexprs.emplace_back("SHARES", d.shares);
+  how.constexprs.emplace_back("TURNS", false);
   how.constexprs.emplace_back("EVEN_M", m % d.m == 0);
   how.constexprs.emplace_back("EVEN_N", n % d.n == 0);
   how.constexprs.emplace_back("EVEN_K", k % d.k == 0);
