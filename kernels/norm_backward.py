@@ -8,7 +8,7 @@ With n = (h - mean(h)) * r, r = 1 / sqrt(variance(h) + eps) (RMSNorm: mean 0, th
 Mean and r are computed again from h, which is read anyway. Where a row lies in several warps, its sums are those of
 distances from one of its elements, so that mean, r, mean(g) and mean(g * n) take one exchange. A program takes every
 num_programs(0)-th tile of ROWS rows, the loads of the next STAGES - 1 ahead, and keeps sums of dweight and dbias for
-its rows in registers, or where these are too few in shared memory; it leaves them as a row of partials. With RELOAD it reads rows again, from the first-level cache,
+its rows in registers; it leaves them as a row of partials. With RELOAD it reads rows again, from the first-level cache,
 once their sums are known, which leaves registers for wider ones. With PIECE > 0 a row is taken in pieces of so many
 elements, twice, by a cluster where rows are few, and the sums stand in the row of partials, where the second-level
 cache keeps them. Programs that have seen all programs start then wait until all are done; whoever is there adds up
@@ -73,8 +73,6 @@ def fitting(configs, named_args, **kwargs):
         needed = each * (sums + 2.5 + size / 4 * (1 + 2 * ahead)) + 24
         if config.kwargs["RELOAD"]:
             needed = each * (sums + 0.5) + 24
-        elif rows == 1:
-            needed -= each * sums  # which shared memory holds where registers do not
         if config.kwargs["PIECE"] > 0 and config.num_ctas > 1:
             if shares_pieces(config.kwargs["PIECE"], named_args):
                 kept.append(config)

@@ -1,4 +1,4 @@
-// Keeps what loops take from outside, and what they sum up, in shared memory, where registers are short.
+// Keeps what loops take from outside in shared memory, where registers are short.
 //
 //   w = load(p); for ...: y = x * cast(w)     ->     w = load(p); thread_store w, place
 //                                                    for ...: y = x * cast(thread_read place)
@@ -7,18 +7,11 @@
 // much of the caches' bandwidth as what the loop is about. Each thread stores what it holds of it before the loop and
 // takes it back where the loop uses it, so that no thread waits for another.
 //
-// So are tiles that a loop carries and uses once in an iteration, for their next value, as sums over its rows:
-//
-//   for ... carry s: .. s + x ..     ->     thread_store s, place
-//                                           for ...: thread_store (thread_read place) + x, place
-//
-// Tiles are kept so, those from outside first, the largest first, while more registers are live than a thread may have,
-// and while shared memory has room for as many programs as registers do. Where all of them would free far less than is
-// short, none is kept: the assembler finds such few registers by itself, and the accesses would only add to them.
-// Programs with products are left as they are: their operands want the shared memory, and their registers are not known
-// so well.
+// Tiles are kept so, the largest first, while more registers are live than a thread may have, and while shared memory
+// has room for as many programs as registers do. Where all of them would free far less than is short, none is kept: the
+// assembler finds such few registers by itself, and the accesses would only add to them. Programs with products are
+// left as they are: their operands want the shared memory, and their registers are not known so well.
 #include <algorithm>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "codegen/analysis/axis_info.h"
@@ -54,18 +47,13 @@ class Keeper {
     });
     if (has_products) return;
     for (Op* loop : loops) {
-      const std::vector<Value*> tiles = invariant_tiles(*loop), carried = carried_once(*loop);
+      const std::vector<Value*> tiles = invariant_tiles(*loop);
       int64_t freed = 0;
       for (const Value* tile : tiles) freed += words(tile->type);
-      for (const Value* tile : carried) freed += words(tile->type);
       if (double(freed) < kLeastShare * double(missing_registers())) continue;
       for (Value* tile : tiles) {
         if (missing_registers() <= 0) return;
         if (has_room(tile->type)) keep(*tile, *loop);
-      }
-      for (Value* tile : carried) {
-        if (missing_registers() <= 0) return;
-        if (has_room(tile->type)) keep_carried(*tile, *loop);
       }
     }
   }
@@ -104,27 +92,6 @@ class Keeper {
   // Registers of 32 bits.
   static int64_t words(const Type& type) { return held_elements(type) * std::max(8, type.bits()) / 32; }
 
-  // Arguments of the loop's body that have one use, an op of the body that makes their next value, which is laid out
-  // alike.
-  std::vector<Value*> carried_once(const Op& loop) const {
-    const ForLoop parts(loop);
-    std::unordered_map<const Value*, int> uses;
-    walk(parts.body(), [&](Op& op) {
-      for (const Value* v : op.operands) ++uses[v];
-    });
-    std::vector<Value*> found;
-    for (size_t i = 0; i < parts.carried(); ++i) {
-      Value *now = parts.arg(i), *next = parts.next(i);
-      const Type& type = now->type;
-      if (!type.is_tile() || type.pointer || type.is_bool() || words(type) < kLeastRegisters || uses[now] != 1)
-        continue;
-      if (!next->def || next->def->parent != &parts.body() || next->type != type) continue;
-      if (std::find(next->def->operands.begin(), next->def->operands.end(), now) == next->def->operands.end()) continue;
-      found.push_back(now);
-    }
-    return found;
-  }
-
   // How many more registers of a thread are live than it may have.
   int64_t missing_registers() const {
     const AxisAnalysis axis(func_);
@@ -150,39 +117,10 @@ class Keeper {
   }
 
   void keep(Value& tile, Op& loop) {
-    Value* place = make_place(tile, loop);
-    before(loop, tile.def->loc).create(Opcode::ThreadStore, {&tile, place});
+    Builder here = before(loop, tile.def->loc);
+    Value* place = here.create(Opcode::SharedAlloc, {}, {place_of(tile.type)}, {{attr::slots, int64_t(1)}})->result();
+    here.create(Opcode::ThreadStore, {&tile, place});
     take_back(*loop.regions[0], tile, place);
-  }
-
-  Value* make_place(const Value& tile, Op& loop) {
-    Builder here = before(loop);
-    return here.create(Opcode::SharedAlloc, {}, {place_of(tile.type)}, {{attr::slots, int64_t(1)}})->result();
-  }
-
-  void keep_carried(Value& tile, Op& loop) {
-    const ForLoop parts(loop);
-    const size_t number = *parts.number(&tile);
-    Value *place = make_place(tile, loop), *next = parts.next(number), *result = parts.result(number);
-    before(loop).create(Opcode::ThreadStore, {parts.init(number), place});
-    Value* read = before(*next->def).create(Opcode::ThreadRead, {place}, {tile.type})->result();
-    std::replace(next->def->operands.begin(), next->def->operands.end(), &tile, read);
-    behind(*next->def).create(Opcode::ThreadStore, {next, place});
-    Value* last = behind(loop).create(Opcode::ThreadRead, {place}, {tile.type})->result();
-    replace_uses(func_.body, result, last);
-    erase_carried(parts, number);
-  }
-
-  static void erase_carried(const ForLoop& loop, size_t number) {
-    auto erase_at = [](auto& values, size_t i) { values.erase(values.begin() + std::ptrdiff_t(i)); };
-    auto count = [](auto& values) {
-      for (size_t i = 0; i < values.size(); ++i) values[i]->index = int(i);
-    };
-    erase_at(loop.op().operands, 3 + number);
-    erase_at(loop.body().ops.back()->operands, number);
-    erase_at(loop.body().args, 1 + number);
-    erase_at(loop.op().results, number);
-    count(loop.body().args), count(loop.op().results);
   }
 
   // Reads the place before the first use in the block, in those of its ops too.

@@ -201,8 +201,8 @@ class Reductions(Case):
             self.near(dweight, (dy.exact * n).sum(0), "f32", 10, "dweight")
             self.near(dbias, dy.exact.sum(0), "f32", 10, "dbias")
 
-    def test_gradient_with_sums_in_shared_memory(self):
-        """With fewer registers than rows ahead and the sums of weight and bias take: of one block, of a cluster."""
+    def test_gradient_with_few_registers(self):
+        """With fewer registers than rows ahead, weight and sums take: of one block, of a cluster."""
         rows, cols = 7, 4096
         for warps, blocks, registers in ((8, 1, 80), (4, 2, 88)) if DEVICE.sm >= 90 else ((8, 1, 80), ):
             x, dy, weight = normal((rows, cols), "f16"), normal((rows, cols), "f16"), normal(cols, "f16")
