@@ -578,7 +578,9 @@ class Estimator {
                                      .clock = l.clock,
                                      .memory_seconds = l.traffic / (l.rate * kProductMemory),
                                      .l2_bytes = inputs_.moved ? inputs_.moved->l2 : l2,
-                                     .issue_seconds = l.issue});
+                                     .issue_seconds = groups_ > 1 ? 0 : l.issue});
+    // What one group of warps computes behind a tile's products is under those of the other one.
+    if (groups_ > 1) time.compute = std::max(time.compute, l.issue), time.all = std::max(time.all, l.issue);
     time.all += kProductLaunch;
     return time;
   }

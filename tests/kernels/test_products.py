@@ -37,7 +37,7 @@ class TwoBlocks(Case):
         for rows, cols, warps, programs in ((256, 256, 8, 1), (256, 160, 8, 0)):
             text[(2 if programs else 4,)](c.given, a.given, b.given, None, 270, 264, 136, 136, 1, 264, 1, 264, 1, 384, None, None,
                                           EPILOGUE="none", BLOCK_M=rows, BLOCK_N=cols, BLOCK_K=64, GROUP_M=8, PROGRAMS=programs,
-                                          PARTS=0, SWAP=False, STREAM=False, SHARES=1, num_warps=warps, num_stages=3, num_ctas=2)
+                                          PARTS=0, SWAP=False, STREAM=False, SHARES=1, TURNS=False, num_warps=warps, num_stages=3, num_ctas=2)
             self.near(c, a.exact @ b.exact, "f16", 4)
 
 
@@ -49,7 +49,7 @@ class TwoSlots(Case):
         for cols, depth in ((176, 320), (208, 64)):
             a, b, c = normal((270, depth), "f16"), normal((depth, 264), "f16"), empty((270, 264), "f16")
             text[(2,)](c.given, a.given, b.given, None, 270, 264, depth, depth, 1, 264, 1, 264, 1, 384, None, None, EPILOGUE="none",
-                       BLOCK_M=256, BLOCK_N=cols, BLOCK_K=64, GROUP_M=8, PROGRAMS=1, PARTS=0, SWAP=False, STREAM=False, SHARES=1,
+                       BLOCK_M=256, BLOCK_N=cols, BLOCK_K=64, GROUP_M=8, PROGRAMS=1, PARTS=0, SWAP=False, STREAM=False, SHARES=1, TURNS=False,
                        num_warps=8, num_stages=2)
             self.near(c, a.exact @ b.exact, "f16", 4 * math.sqrt(depth / 64))
 

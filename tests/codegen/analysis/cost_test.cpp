@@ -355,6 +355,7 @@ TEST(Cost, RanksTheLibrarysProducts) {
     launch.set("stride_bk", shape.n), launch.set("stride_bn", int64_t(1));
     std::vector<std::pair<double, std::string>> ranked;
     for (const Config& c : kernel.autotuning()->prune(kernel.autotuning()->configs, launch)) {
+      if (c["TURNS"]) continue;  // were not timed beside these
       LaunchOptions options{.constexprs = c.constexprs,
                             .num_warps = *c.num_warps,
                             .num_stages = *c.num_stages,
