@@ -493,11 +493,10 @@ std::string AffineTiles::count_from_origin(AffineDim& dim, AffineTile& tile) con
   const auto& [factors, elements] = *dim.stride.terms().begin();
   if (factors.empty() && elements * elem_bits(tile.base->type.elem) < 8 * kLongStride)
     return "it may begin before its array";
-  // Of a box that lies beyond another dimension's end a GPU looks at addresses near the begin of the tensor map's
-  // array, which lies outside all memory then.
+  // Of a box that lies beyond an end altogether a GPU looks at addresses near the begin of the tensor map's array,
+  // which lies outside all memory then: an illegal access.
   for (const AffineDim& other : tile.dims)
-    if (other.extent && !(other.stride == dim.stride))
-      return "it may begin before its array, and end beyond it along another axis";
+    if (other.extent) return "it may begin before its array, and end within it";
   const Polynomial origin = Polynomial::constant(kOrigin);
   dim.start = dim.start + origin;
   if (dim.extent) dim.extent = *dim.extent + origin;

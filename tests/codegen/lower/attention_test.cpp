@@ -300,9 +300,9 @@ constexpr Engines kEngines[] = {
     {"forward", "GROUP=1 FORM=descriptor MASK=causal WINDOW=0 ROWS=128 COLS=64 D=192 DV=128", 8, true, true},
     {"forward", "GROUP=1 FORM=pointer MASK=causal WINDOW=0 ROWS=64 COLS=64 D=256 DV=256", 4, false, true},
     {"forward", "GROUP=1 FORM=pointer MASK=causal WINDOW=0 ROWS=128 COLS=64 D=256 DV=256", 8, true, true},
-    {"forward_of_lengths", "begins_ptr=*i32 CAUSAL=1 FORM=masked ROWS=128 COLS=128 D=128", 8, false, true},
-    {"forward_of_lengths", "begins_ptr=*i32 CAUSAL=0 FORM=block ROWS=128 COLS=128 D=128", 8, false, true},
-    {"forward_of_lengths", "begins_ptr=*i32 CAUSAL=1 FORM=descriptor ROWS=128 COLS=128 D=128", 8, false, true},
+    {"forward_of_lengths", "begins_ptr=*i32 CAUSAL=1 FORM=masked ROWS=128 COLS=128 D=128", 8, false, false},
+    {"forward_of_lengths", "begins_ptr=*i32 CAUSAL=0 FORM=block ROWS=128 COLS=128 D=128", 8, false, false},
+    {"forward_of_lengths", "begins_ptr=*i32 CAUSAL=1 FORM=descriptor ROWS=128 COLS=128 D=128", 8, false, false},
     {"forward_persistent", "CAUSAL=0 ROWS=128 COLS=128 D=128", 8, true, true},
     {"forward_persistent", "CAUSAL=1 ROWS=128 COLS=128 D=128", 8, true, true},
 };
