@@ -2,6 +2,7 @@
 
 #include <alloca.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "codegen/exec/emulator/numbers.h"
@@ -43,7 +44,7 @@ class Interpreter {
  public:
   /// The frame in the room that begins there.
   static char* enter(const Function& function, char* room) {
-    std::memcpy(room, function.constants.data(), function.constants.size());
+    std::copy(function.constants.begin(), function.constants.end(), room);  // there may be none
     return room + function.constants.size();
   }
 
