@@ -146,10 +146,10 @@ AffineTiles::MaybeForm AffineTiles::remainder_form(const Op& op) {
   return Form{nullptr, Polynomial::unknown(number), x->steps};
 }
 
-int AffineTiles::make_up(std::variant<Remainder, Clamped> what) {
+int AffineTiles::make_up(Remainder remainder) {
   const int number = int(unknowns_.size());
   unknowns_.push_back(nullptr);
-  made_up_.emplace(number, std::move(what));
+  remainders_.emplace(number, std::move(remainder));
   return number;
 }
 
@@ -245,7 +245,7 @@ std::string AffineTiles::split_bounds(const Bounds& bounds, const Type& tile, st
         const Polynomial term = Polynomial::term(factors, coefficient);
         (is_host(term) ? upper : start) = is_host(term) ? upper - term : start + term;
       }
-      of.start = start, of.upper = upper, of.past = form.first;
+      of.start = start, of.upper = upper;
     } else {
       return "its mask bounds an axis in more ways than one";
     }
@@ -272,8 +272,6 @@ void AffineTiles::for_each_scalar(const Polynomial& p, const std::function<void(
     for (int number : term.first)
       if (const Remainder* r = remainder(number))
         for_each_scalar(r->of, act), for_each_scalar(r->modulus, act);
-      else if (const Clamped* c = clamped(number))
-        for_each_scalar(c->of, act);
       else
         act(unknown(number));
 }
@@ -300,7 +298,6 @@ bool AffineTiles::is_host(const Polynomial& p) const {
 bool AffineTiles::is_non_negative(const Polynomial& p, const AxisAnalysis& axes) const {
   return std::all_of(p.terms().begin(), p.terms().end(), [&](const auto& term) {
     return term.second >= 0 && std::all_of(term.first.begin(), term.first.end(), [&](int number) {
-             if (clamped(number)) return true;
              const Remainder* r = remainder(number);
              return r ? is_non_negative(r->of, axes) : axes.info(unknown(number)).non_negative;
            });
@@ -315,22 +312,12 @@ int64_t AffineTiles::divisor(const Polynomial& p) const {
     int64_t of_term = std::min(kMost, coefficient & -coefficient);
     for (int number : factors) {
       const Remainder* r = remainder(number);
-      const int64_t of_factor = r                 ? r->multiple_of & -r->multiple_of
-                                : clamped(number) ? 1
-                                                  : axes_.info(unknown(number)).divisibility[0];
+      const int64_t of_factor = r ? r->multiple_of & -r->multiple_of : axes_.info(unknown(number)).divisibility[0];
       of_term = std::min(kMost, of_term * std::min(kMost, of_factor));
     }
     all = std::min(all, of_term);
   }
   return all;
-}
-
-// Whether the polynomial has all terms of another one.
-static bool has_terms(const Polynomial& p, const Polynomial& other) {
-  return std::all_of(other.terms().begin(), other.terms().end(), [&](const auto& term) {
-    const auto own = p.terms().find(term.first);
-    return own != p.terms().end() && own->second == term.second;
-  });
 }
 
 // The axes as dimensions, with the starts that the mask tells, and what that leaves of the first pointer. The
@@ -345,9 +332,7 @@ std::string AffineTiles::place_axes(const Form& form, const Type& tile, const st
     if (step.terms().size() != 1 || !is_host(step)) return "the distance of its rows does not follow from parameters";
     AffineDim dim{int(axis), step, {}, bounds[axis].upper, bounds[axis].start.has_value()};
     const bool last = step.is_constant(1);
-    if (bounds[axis].start && !last && !bounds[axis].lower && !has_terms(rest, *bounds[axis].start * step)) {
-      end_at_mask(dim, tile.shape[axis], *bounds[axis].past, out);
-    } else if (bounds[axis].start) {
+    if (bounds[axis].start) {
       dim.start = *bounds[axis].start;
       rest = rest - dim.start * step;
     }
@@ -357,15 +342,6 @@ std::string AffineTiles::place_axes(const Form& form, const Type& tile, const st
   if (contiguous != 1) return "no axis has elements that lie side by side";
   for (const auto& [factors, coefficient] : rest.terms()) place_term(Polynomial::term(factors, coefficient), out);
   return {};
-}
-
-// Where the mask ends at what the host does not know, as at a length from memory: the dimension has the tile's extent,
-// and the tile begins in it behind as many elements as the mask leaves out. Another dimension takes these back.
-void AffineTiles::end_at_mask(AffineDim& dim, int64_t extent, const Polynomial& past, AffineTile& out) {
-  const int left_out = make_up(Clamped{past + Polynomial::constant(extent), extent});
-  dim.start = Polynomial::unknown(left_out);
-  dim.extent = Polynomial::constant(extent);
-  out.dims.insert(out.dims.begin(), {-1, dim.stride, Polynomial::term({left_out}, -1), std::nullopt, false});
 }
 
 // A term of the first pointer's distance from the base is one of the base's own, moves along a dimension that no mask
@@ -497,6 +473,7 @@ std::string AffineTiles::count_from_origin(AffineDim& dim, AffineTile& tile) con
   // which lies outside all memory then: an illegal access.
   for (const AffineDim& other : tile.dims)
     if (other.extent) return "it may begin before its array, and end within it";
+  if (!tile.conditions.empty()) return "it may begin before its array, and lie outside of it altogether";
   const Polynomial origin = Polynomial::constant(kOrigin);
   dim.start = dim.start + origin;
   if (dim.extent) dim.extent = *dim.extent + origin;

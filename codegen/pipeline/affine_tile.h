@@ -55,13 +55,6 @@ struct Remainder {
   Elem elem;  ///< that the program computes it in
 };
 
-/// `of`, but 0 where that is negative and `most` where it is more: an unknown that says how many of a tile's rows a
-/// mask leaves out. Computed in 64 bits.
-struct Clamped {
-  Polynomial of;
-  int64_t most;
-};
-
 /// Finds such tiles. The unknowns of all its polynomials are scalars of the function, of its loops among others.
 class AffineTiles {
  public:
@@ -74,12 +67,13 @@ class AffineTiles {
   std::optional<Polynomial> polynomial_of(const ir::Value* scalar);
   /// A number that divides it.
   int64_t divisor(const Polynomial& p) const;
-  /// The scalar that an unknown stands for; null: a remainder or what is clamped.
+  /// The scalar that an unknown stands for; null: a remainder.
   const ir::Value* unknown(int number) const { return unknowns_[size_t(number)]; }
   /// The remainder that an unknown stands for; null: something else.
-  const Remainder* remainder(int number) const { return made_up<Remainder>(number); }
-  /// What is clamped that an unknown stands for; null: something else.
-  const Clamped* clamped(int number) const { return made_up<Clamped>(number); }
+  const Remainder* remainder(int number) const {
+    const auto at = remainders_.find(number);
+    return at == remainders_.end() ? nullptr : &at->second;
+  }
 
  private:
   // The integers, or pointers from `base` on, first + sum of i * steps[axis].
@@ -93,10 +87,9 @@ class AffineTiles {
     std::vector<Form> below;
     std::vector<const ir::Value*> conditions;
   };
-  // Of the axis, what the mask says: start and what is below `upper` exists; `lower`: what is at 0 and above. `past`:
-  // the first element is so many before the end that the mask sets, if that is negative.
+  // Of the axis, what the mask says: start and what is below `upper` exists; `lower`: what is at 0 and above.
   struct AxisBounds {
-    std::optional<Polynomial> start, upper, lower, past;
+    std::optional<Polynomial> start, upper, lower;
   };
   using MaybeForm = std::optional<Form>;
 
@@ -109,12 +102,7 @@ class AffineTiles {
   MaybeForm remainder_form(const ir::Op& op);
   static Form reshaped(const ir::Op& op, Form form);
   Form unknown_scalar(const ir::Value* v);
-  int make_up(std::variant<Remainder, Clamped> what);
-  template <class T>
-  const T* made_up(int number) const {
-    const auto at = made_up_.find(number);
-    return at == made_up_.end() ? nullptr : std::get_if<T>(&at->second);
-  }
+  int make_up(Remainder remainder);
 
   bool add_bounds(const ir::Value* mask, Bounds& bounds);
   bool add_comparison(const ir::Op& op, Bounds& bounds);
@@ -123,7 +111,6 @@ class AffineTiles {
   std::string place_axes(const Form& form, const ir::Type& tile, const std::vector<AxisBounds>& bounds,
                          AffineTile& out);
   void place_term(const Polynomial& term, AffineTile& out) const;
-  void end_at_mask(AffineDim& dim, int64_t extent, const Polynomial& past, AffineTile& out);
   std::string check(const AffineTile& tile) const;
   std::string check_starts(AffineTile& tile, const std::vector<AxisBounds>& bounds) const;
   std::string count_from_origin(AffineDim& dim, AffineTile& tile) const;
@@ -139,7 +126,7 @@ class AffineTiles {
   std::unordered_map<const ir::Value*, MaybeForm> forms_;
   std::unordered_map<const ir::Value*, int> numbers_;
   std::vector<const ir::Value*> unknowns_;
-  std::unordered_map<int, std::variant<Remainder, Clamped>> made_up_;  // unknowns that are no scalars of the function
+  std::unordered_map<int, Remainder> remainders_;  // unknowns that are no scalars of the function
 };
 
 }  // namespace tegula

@@ -93,10 +93,6 @@ std::vector<Value*> make_coordinates(Builder& build, const AffineTiles& tiles, c
   std::function<Value*(int)> unknown = [&](int i) {
     if (const Remainder* r = tiles.remainder(i))
       return build.rem(evaluate(build, r->of, r->elem, unknown), evaluate(build, r->modulus, r->elem, unknown));
-    if (const Clamped* c = tiles.clamped(i)) {
-      Value* of = build.maximum(evaluate(build, c->of, Elem::I64, unknown), number(build, Elem::I64, 0));
-      return build.cast(build.minimum(of, number(build, Elem::I64, c->most)), Elem::I32);
-    }
     return const_cast<Value*>(tiles.unknown(i));
   };
   std::vector<Value*> coordinates;

@@ -58,7 +58,8 @@ void for_each_row(const Box& copy, bool written, const Act& act) {
   }
 }
 
-/// That the box begins at a multiple of 16 bytes of a row, and that the array's part of it may be accessed.
+/// That the box begins at a multiple of 16 bytes of a row, and that the array's part of it may be accessed; of a box
+/// that lies outside altogether the array's begin, which an H200 looks at then.
 void check_array(const Box& copy, Access access) {
   Worker& worker = *this_worker;
   if (int64_t(copy.coordinates[0]) * copy.map->element_bytes % int64_t(kChunk)) {
@@ -67,8 +68,10 @@ void check_array(const Box& copy, Access access) {
     start.bytes = kChunk / uint32_t(copy.map->element_bytes);
     misuse("a bulk copy from element {address} of rows on, which is not a multiple of {bytes}", copy.where, start);
   }
+  bool outside = true;
   for_each_row(copy, access != Access::Read, [&](const Row& row) {
     const uint32_t bytes = uint32_t(row.end - row.begin) * uint32_t(copy.map->element_bytes);
+    outside = outside && bytes == 0;
     if (bytes == 0 || worker.may_access(row.address, bytes)) return;
     Fault fault;
     fault.kind = Fault::GlobalBounds;
@@ -79,6 +82,11 @@ void check_array(const Box& copy, Access access) {
     fault.bytes = bytes;
     worker.abandon(fault);
   });
+  Fault array;
+  array.address = copy.map->array.base;
+  if (outside && !worker.may_access(array.address, kChunk))
+    misuse("a bulk copy of a box that lies outside of its array, which begins at {address:#x}, where no memory is",
+           copy.where, array);
 }
 
 /// That the box may lie there, that nothing else is under way there, and that what was stored there is seen.

@@ -5,9 +5,9 @@
 //
 // A fault ends the launch where
 // - a copy takes another map than those of the launch, or one of another rank;
-// - it goes to where its box cannot lie, begins in a row elsewhere than at a multiple of 16 bytes, or reads what was
-// not
-//   allocated; what is outside of the array is not read;
+// - it goes to where its box cannot lie, or begins in a row elsewhere than at a multiple of 16 bytes;
+// - it reads what was not allocated; what is outside of the array is not read, but if all of the box is, the array's
+//   begin has to be memory;
 // - shared memory that it writes, or its mbarrier, was stored by threads without a fence_async_shared since;
 // - threads, products or other copies touch the bytes that it writes before its phase has ended;
 // - it counts for a phase that nobody knows to have begun, or that expects fewer bytes (mbarrier.h);

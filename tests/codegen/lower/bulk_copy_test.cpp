@@ -327,6 +327,15 @@ TensorMaps words(int columns = 64, std::vector<int32_t> box = {16, 8}, int swizz
   return maps;
 }
 
+// As words(), but for the array's begin, 16 rows before the memory.
+TensorMaps before_the_array() {
+  TensorMaps maps = words();
+  maps.steps.push_back({LaunchStep::Constant, Elem::I64, {}, 16 * 64 * int64_t(sizeof(int32_t))});
+  maps.steps.push_back({LaunchStep::Sub, Elem::U64, {0, 3}, 0});
+  maps.maps[0].base = 4;
+  return maps;
+}
+
 std::string copy(const std::string& to, int x = 0, int y = 0, int site = 3, const std::string& barrier = "%b0",
                  const std::string& map = "%map") {
   return fmt::format("  call void @tegula.hw.bulk_copy_2d(i32 {}, i64 {}, i32 {}, i32 {}, i32 {}, i1 true, i32 {})\n",
@@ -484,6 +493,9 @@ TEST(BulkCopy, FaultsOfMaps) {
   EXPECT_EQ(fault("  call void @tegula.hw.bulk_copy_1d(i32 %to, i64 %map, i32 %b0, i32 0, i1 true, i32 3)\n"),
             begin + "a bulk copy of 1 dimensions by a tensor map of 2" + at(3));
   EXPECT_CONTAINS(fault(expect(512) + copy("%to", 0, 60) + wait(), words(128)), "out-of-bounds read of 64 bytes at 0x");
+  EXPECT_CONTAINS(fault(expect(512) + copy("%to", 0, 64) + wait(), before_the_array()),
+                  "a bulk copy of a box that lies outside of its array, which begins at 0x");
+  EXPECT_EQ(fault(expect(512) + copy("%to", 0, 16) + wait(), before_the_array()), "no error");
   EXPECT_EQ(fault(expect(512) + copy("%to", -6) + wait()),
             begin + "a bulk copy from element -6 of rows on, which is not a multiple of 4" + at(3));
   const std::string refused = "kernel 'k' cannot copy in bulk: ";

@@ -131,6 +131,15 @@ def backwards_to_an_end(p, q, M, N, K, stride, wide):
     tl.store(q + n[:, None] * 32 + d[None, :], x)
 
 @triton.jit
+def backwards_if(p, q, M, N, K, stride, wide):
+    n = tl.arange(0, 64)
+    d = tl.arange(0, 32)
+    begin = tl.load(q).to(tl.int32)
+    good = tl.full((64, 32), begin < N, tl.int1)
+    x = tl.load(p + (begin + n)[:, None] * stride + d[None, :], mask=good, other=0.0)
+    tl.store(q + n[:, None] * 32 + d[None, :], x)
+
+@triton.jit
 def short_rows(p, q, M, N, K, stride, wide):
     n = tl.arange(0, 64)
     d = tl.arange(0, 32)
@@ -220,8 +229,6 @@ class AffineTile : public testing::Test {
       for (int factor : factors) {
         if (const Remainder* r = tiles.remainder(factor))
           out += fmt::format(" ({} % {})", text(tiles, r->of), text(tiles, r->modulus));
-        else if (const Clamped* c = tiles.clamped(factor))
-          out += fmt::format(" ({} within 0 to {})", text(tiles, c->of), c->most);
         else
           out += " " + name(*tiles.unknown(factor));
       }
@@ -268,12 +275,12 @@ TEST_F(AffineTile, MayBeginBeforeTheArray) {
       "if 1 stride is long");
 }
 
-// The mask leaves out 64 - length rows of the tile, which begins as many rows earlier in memory.
 TEST_F(AffineTile, OthersAreNone) {
   EXPECT_EQ(tile("wrapping_between"), "its addresses are no sums of products") << "a tile may begin in another one";
   EXPECT_EQ(tile("short_rows"), "it may begin before its array");
   EXPECT_EQ(tile("lengths"), "it may begin before its array, and end within it");
   EXPECT_EQ(tile("backwards_to_an_end"), "it may begin before its array, and end within it");
+  EXPECT_EQ(tile("backwards_if"), "it may begin before its array, and lie outside of it altogether");
   EXPECT_EQ(tile("distant"), "where it begins may have more than 32 bits");
   EXPECT_EQ(tile("loaded"), "its addresses are no sums of products");
   EXPECT_EQ(tile("strided"), "no axis has elements that lie side by side");
