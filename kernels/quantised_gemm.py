@@ -156,19 +156,25 @@ def halves(pair, TYPE: tl.constexpr):
 
 
 @triton.jit
-def integers_of_words(word, zero, PACKED: tl.constexpr, TYPE: tl.constexpr):
-    """The numbers of 4 bits in words of 32, R x W -> R x 8 W, less zero, R x 1 in fp32."""
-    SIGNED: tl.constexpr = PACKED == "int4"
-    above: tl.constexpr = (1024 if TYPE == tl.float16 else 128) + (8 if SIGNED else 0)
-    bias = (-(zero + above)).to(TYPE).to(tl.int16, bitcast=True).to(tl.int32) & 0xFFFF
-    p0, p1, p2, p3 = pairs_of_words(word, bias | bias << 16, TYPE, SIGNED)
+def in_order(p0, p1, p2, p3, TYPE: tl.constexpr):
+    """The eight numbers of each word, R x W -> R x 8 W, of its pairs in 32 bits: pair i holds numbers i and i + 4."""
     a0, b0 = halves(p0, TYPE)
     a1, b1 = halves(p1, TYPE)
     a2, b2 = halves(p2, TYPE)
     a3, b3 = halves(p3, TYPE)
     even = tl.join(tl.join(a0, b0), tl.join(a2, b2))  # R x W x half of a word x (number // 2)
     odd = tl.join(tl.join(a1, b1), tl.join(a3, b3))
-    return tl.reshape(tl.join(even, odd), [word.shape[0], 8 * word.shape[1]])
+    return tl.reshape(tl.join(even, odd), [p0.shape[0], 8 * p0.shape[1]])
+
+
+@triton.jit
+def integers_of_words(word, zero, PACKED: tl.constexpr, TYPE: tl.constexpr):
+    """The numbers of 4 bits in words of 32, R x W -> R x 8 W, less zero, R x 1 in fp32."""
+    SIGNED: tl.constexpr = PACKED == "int4"
+    above: tl.constexpr = (1024 if TYPE == tl.float16 else 128) + (8 if SIGNED else 0)
+    bias = (-(zero + above)).to(TYPE).to(tl.int16, bitcast=True).to(tl.int32) & 0xFFFF
+    p0, p1, p2, p3 = pairs_of_words(word, bias | bias << 16, TYPE, SIGNED)
+    return in_order(p0, p1, p2, p3, TYPE)
 
 
 @triton.jit
@@ -369,13 +375,7 @@ def plain_weights(w_row, first, left, PACKED: tl.constexpr, TYPE: tl.constexpr, 
             return tl.reshape(value_of(code, PACKED), [word.shape[0], BLOCK_K]).to(TYPE)
         else:
             p0, p1, p2, p3 = plain_pairs(word, TYPE, PACKED == "int4")
-            a0, b0 = halves(p0, TYPE)
-            a1, b1 = halves(p1, TYPE)
-            a2, b2 = halves(p2, TYPE)
-            a3, b3 = halves(p3, TYPE)
-            even = tl.join(tl.join(a0, b0), tl.join(a2, b2))  # R x W x half of a word x (number // 2)
-            odd = tl.join(tl.join(a1, b1), tl.join(a3, b3))
-            return tl.reshape(tl.join(even, odd), [word.shape[0], BLOCK_K])
+            return in_order(p0, p1, p2, p3, TYPE)
     else:
         at = tl.arange(0, BLOCK_K)[None, :]
         w = tl.load(w_row + first + at) if EVEN_K else tl.load(w_row + first + at, mask=at < left, other=0.0)
