@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "codegen/product/plan.h"
+
 namespace tegula {
 
 using ir::Opcode;
@@ -89,6 +91,14 @@ std::optional<LinearLayout> repeated_in_registers(const ir::Op& op, const Linear
   if (registers == ins.end()) return std::nullopt;
   registers->bases.insert(registers->bases.begin(), repeats.begin(), repeats.end());
   return LinearLayout(std::move(ins), std::move(outs));
+}
+
+bool exchanges_operands(const ir::Op& product) {
+  return product.opcode == Opcode::Dot && family_of(product).scratch_bytes(product) > 0;
+}
+
+LinearLayout operand_of_product(const ir::Op& product, int operand, const LinearLayout& sums) {
+  return family_of(product).operand_layout(plan_of(product), operand, product.operands[size_t(operand)]->type, sums);
 }
 
 }  // namespace tegula

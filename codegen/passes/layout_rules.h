@@ -28,4 +28,10 @@ std::optional<LinearLayout> result_layout(const ir::Op& op, const LinearLayout& 
 constexpr int64_t kMostRepeats = 8;
 std::optional<LinearLayout> repeated_in_registers(const ir::Op& op, const LinearLayout& operand);
 
+/// Whether the threads of a product give each other its operands, which come in any layout then.
+bool exchanges_operands(const ir::Op& product);
+
+/// The layout in which a product takes an operand (0, 1) from registers when its sums come in `sums`.
+LinearLayout operand_of_product(const ir::Op& product, int operand, const LinearLayout& sums);
+
 }  // namespace tegula

@@ -1,0 +1,246 @@
+#include "codegen/passes/memory_layouts.h"
+
+#include <algorithm>
+#include <bit>
+#include <climits>
+
+#include "codegen/analysis/axis_runs.h"
+#include "codegen/analysis/mask_runs.h"
+#include "codegen/analysis/shared_plan.h"
+#include "codegen/layout/makers.h"
+
+namespace tegula {
+
+using ir::Op;
+using ir::Opcode;
+using ir::Shape;
+using ir::Value;
+
+bool accesses_memory(const Op& op) {
+  return op.opcode == Opcode::Load || op.opcode == Opcode::Store || op.opcode == Opcode::AtomicRmw ||
+         op.opcode == Opcode::AsyncCopy;
+}
+
+const Value* mask_of(const Op& op) { return op.operand(op.opcode == Opcode::Load ? 1 : 2); }
+
+namespace {
+
+// Elements of one instruction at most: atomic sums of floats come in vectors or, those of 16 bits, in pairs; other
+// atomics one by one.
+int most_at_once(const Op& op, const Target& target) {
+  if (op.opcode != Opcode::AtomicRmw) return INT_MAX;
+  const ir::Type& type = op.operands[1]->type;
+  if (op.get(ir::attr::kind) != "add" || !type.is_float() || type.bits() > 32) return 1;
+  if (target.has(Feature::AtomicVector)) return 128 / type.bits();
+  return type.elem == Elem::F16 || (type.elem == Elem::BF16 && target.has(Feature::AtomicBf16)) ? 2 : 1;
+}
+
+}  // namespace
+
+MemoryLayouts::MemoryLayouts(ir::Func& func, const Target& target)
+    : func_(func), target_(target), axis_(func), values_(func, axis_, inputs_) {}
+
+void MemoryLayouts::add(Op& op) {
+  if (accesses_memory(op)) {
+    const Value* ptr = op.operands[0];
+    op.set(ir::attr::vector, 1);
+    if (!ptr->type.is_tile()) return;
+    pointers_[&op] = axis_.info(ptr, mask_of(op));
+    for (int axis = 0; axis < ptr->type.rank(); ++axis) widths_[&op].push_back(find_width(op, axis));
+    ops_.push_back(&op), groups_[group_of(op)].push_back(&op);
+  }
+  if (op.info().combines()) combined_axes_[op.operands[0]->type.shape].insert(int(op.get(ir::attr::axis)));
+  if (op.opcode == Opcode::Sort) combined_axes_[op.operands[0]->type.shape].insert(op.operands[0]->type.rank() - 1);
+}
+
+void MemoryLayouts::find_all() {
+  for (const auto& group : groups_) layout_of(group.first);
+}
+
+MemoryLayouts::Group MemoryLayouts::group_of(const Op& op) const {
+  return {op.operands[0]->type.shape, fastest_axes(pointers_.at(&op))[0], op.opcode == Opcode::AsyncCopy};
+}
+
+LayoutRef MemoryLayouts::layout_of(const Group& group) {
+  LayoutRef& layout = layouts_[group];
+  if (!layout) layout = std::make_shared<LinearLayout>(find_layout(group));
+  return layout;
+}
+
+// No thread holds more than kMostHeld elements side by side.
+static constexpr int kMostHeld = 16;
+
+// The cheapest of those in which a thread holds some elements along the fastest axis, and perhaps a run along another.
+LinearLayout MemoryLayouts::find_layout(const Group& group) const {
+  const std::vector<Op*>& ops = groups_.at(group);
+  const Shape& shape = group.shape;
+  std::vector<int> order = fastest_axes(pointers_.at(ops[0]));
+  int64_t elements = ops[0]->operands[0]->type.num_elements();
+  const int64_t threads = 32 * func_.num_warps() * blocks_;
+  const int64_t limit = std::min(block_of(shape[order[0]]), std::max<int64_t>(1, elements / threads));
+  int least = 1;
+  for (const Op* op : ops)
+    if (op->opcode == Opcode::AsyncCopy)
+      least = std::max(least, kLeastCopyBytes / elem_bytes(op->operands[0]->type.elem));
+  LinearLayout best = thread_layout(shape, order, {{order[0], least}}, blocks_);
+  double best_price = price_of(ops, best, order[0], least);
+  auto consider = [&](const std::vector<Run>& held, int width) {
+    LinearLayout tried = thread_layout(shape, order, held, blocks_);
+    const double price = price_of(ops, tried, order[0], width);
+    if (price < best_price) best = std::move(tried), best_price = price;
+  };
+  for (int held = 2 * least; held <= std::min<int64_t>(limit, kMostHeld); held *= 2) consider({{order[0], held}}, held);
+  for (const Run& run : repeated_runs(ops, order[0], elements / threads)) {
+    consider({run}, 1);
+    for (int width = 2; width <= std::min<int64_t>(limit, elements / threads / run.length); width *= 2)
+      consider({{order[0], width}, run}, width);
+  }
+  return best;
+}
+
+// Elements that loads of the ops have from one place in memory, other than along `fastest`: a thread that holds such
+// a run loads it once. `most`: elements a thread.
+std::vector<MemoryLayouts::Run> MemoryLayouts::repeated_runs(const std::vector<Op*>& ops, int fastest,
+                                                             int64_t most) const {
+  std::vector<Run> runs;
+  for (const Op* op : ops) {
+    if (op->opcode != Opcode::Load || op->get(ir::attr::volatile_)) continue;
+    const std::vector<int64_t> repeats = repeats_of(*op);
+    for (int axis = 0; axis < int(repeats.size()); ++axis) {
+      const int64_t extent = block_of(op->operands[0]->type.shape[size_t(axis)]);
+      const int64_t length = std::bit_floor(
+          uint64_t(std::max<int64_t>(1, std::min({repeats[size_t(axis)], most, extent, int64_t(kMostHeld)}))));
+      if (axis != fastest && length > 1) runs.push_back({axis, int(length)});
+    }
+  }
+  return runs;
+}
+
+// What the accesses of memory ops take in one layout, of which a thread holds `held` elements along the axis at a
+// time.
+double MemoryLayouts::price_of(const std::vector<Op*>& ops, const LinearLayout& layout, int axis, int held) const {
+  double price = 0;
+  for (const Op* op : ops) {
+    if (is_scattered(op->operands[0], axis)) continue;  // the same in all layouts
+    Access access = access_of(*op, axis);
+    access.width = std::min(held, access.width);
+    price += times(*op) * access_price(layout, access);
+  }
+  return price;
+}
+
+// Whether data decide where the elements lie that are neighbours along the axis.
+bool MemoryLayouts::is_scattered(const Value* v, int axis) const {
+  if (!v->type.is_tile() || !v->def) return false;
+  const AxisInfo& facts = axis_.info(v);
+  if (facts.contiguity[size_t(axis)] > 1 || facts.constancy[size_t(axis)] > 1) return false;
+  if (v->def->opcode == Opcode::Load || v->def->opcode == Opcode::Scan) return true;
+  return v->def->has(ir::Elementwise) && std::any_of(v->def->operands.begin(), v->def->operands.end(),
+                                                     [&](const Value* x) { return x && is_scattered(x, axis); });
+}
+
+int MemoryLayouts::find_width(const Op& op, int axis) const {
+  const Value* mask = mask_of(op);
+  const AxisInfo& pointers = pointers_.at(&op);
+  const int bytes = elem_bytes(op.operands[0]->type.elem);
+  if (op.opcode != Opcode::Load && op.opcode != Opcode::Store)
+    return access_width(pointers, bytes, mask ? &axis_.info(mask) : nullptr, size_t(axis));
+  return masked_access_width(pointers, bytes, mask, size_t(axis),
+                             [this](const Value* v) -> const AxisInfo& { return axis_.info(v); });
+}
+
+Access MemoryLayouts::access_of(const Op& op, int axis) const {
+  const Value* pointers = op.operands[0];
+  const int bytes = elem_bytes(pointers->type.elem);
+  const AxisInfo& info = pointers_.at(&op);
+  Access access{{}, axis, std::min(width_of(op, axis), most_at_once(op, target_)), bytes, op.opcode == Opcode::Load};
+  for (size_t i = 0; i < info.contiguity.size(); ++i) access.runs.push_back(longest_run(info, i, bytes));
+  if (access.is_load && !op.get(ir::attr::volatile_)) access.repeats = repeats_of(op);
+  return access;
+}
+
+double MemoryLayouts::times(const Op& op) const {
+  double times = 1;
+  for (const Op* loop = op.parent->parent; loop; loop = loop->parent->parent)
+    if (loop->opcode != Opcode::If) times *= values_.trips(*loop);
+  return times;
+}
+
+// Lanes along the fastest axes. Warps too, unless the other axes can take all of them and reductions stay inside a
+// warp so. (Where warps must share a row anyway, dividing the rows as well gains nothing, and what belongs to a
+// column would be loaded by more threads.) The same goes for blocks, which divide the tile ahead of warps.
+LinearLayout MemoryLayouts::thread_layout(const Shape& shape, const std::vector<int>& order,
+                                          const std::vector<Run>& held, int num_blocks) const {
+  std::vector<int> registers(shape.size(), 1), lanes(shape.size(), 1), warps(shape.size(), 1), blocks(shape.size(), 1);
+  std::vector<int64_t> left;
+  for (int64_t extent : shape) left.push_back(block_of(extent));
+  for (const Run& run : held) {
+    registers[run.axis] = int(std::min<int64_t>(run.length, left[run.axis]));
+    left[run.axis] /= registers[run.axis];
+  }
+  auto spread = [&](std::vector<int>& along, const std::vector<int>& axes, int64_t parts) {
+    for (int axis : axes) {
+      int64_t take = std::min(parts, left[axis]);
+      along[axis] = int(take), left[axis] /= take, parts /= take;
+    }
+    along[axes.back()] *= int(parts);
+  };
+  spread(lanes, order, 32);
+  auto spread_outside = [&](std::vector<int>& along, int64_t parts) {
+    std::vector<int> axes = order;
+    if (auto reduced = combined_axes_.find(shape); reduced != combined_axes_.end()) {
+      auto kept_end =
+          std::stable_partition(axes.begin(), axes.end(), [&](int axis) { return !reduced->second.contains(axis); });
+      int64_t room = 1;
+      for (auto axis = axes.begin(); axis != kept_end; ++axis) room *= left[*axis];
+      if (room < parts) axes = order;
+    }
+    spread(along, axes, parts);
+  };
+  spread_outside(blocks, num_blocks);
+  spread_outside(warps, func_.num_warps());
+  return blocked_layout(shape, registers, lanes, warps, blocks, order);
+}
+
+LayoutRef MemoryLayouts::default_of(const Shape& shape) {
+  for (const auto& [group, ops] : groups_)
+    if (group.shape == shape) return layout_of(group);
+  return std::make_shared<LinearLayout>(plain(shape, blocks_));
+}
+
+LinearLayout MemoryLayouts::plain(const Shape& shape, int num_blocks) const {
+  std::vector<int> order;
+  for (int axis = int(shape.size()); axis-- > 0;) order.push_back(axis);
+  int64_t elements = 1;
+  for (int64_t extent : shape) elements *= extent;
+  const int64_t threads = 32 * func_.num_warps() * num_blocks;
+  int per_thread = int(std::bit_floor(uint64_t(std::clamp<int64_t>(elements / threads, 1, 4))));
+  return thread_layout(shape, order, {{order[0], per_thread}}, num_blocks);
+}
+
+LinearLayout MemoryLayouts::whole_in_each_block(const LinearLayout& layout) const {
+  return layout.in_bits(Dim::Block) ? plain(layout.tile_shape(), 1) : layout;
+}
+
+// Lengths of runs of elements of a load that are one element of memory, as scales of blocks are.
+std::vector<int64_t> MemoryLayouts::repeats_of(const Op& load) const {
+  std::vector<int64_t> runs = pointers_.at(&load).constancy;
+  for (const Value* v : {load.operand(1), load.operand(2)})
+    for (size_t axis = 0; v && axis < runs.size(); ++axis)
+      runs[axis] = std::min(runs[axis], axis_.info(v).constancy[axis]);
+  return runs;
+}
+void MemoryLayouts::note_accesses(Op& op, const LinearLayout& layout) const {
+  int side_by_side = 1;  // in memory and in a thread's registers
+  for (int axis = 0; axis < op.operands[0]->type.rank(); ++axis)
+    side_by_side = std::max(side_by_side, std::min(layout.contiguous_registers(axis), width_of(op, axis)));
+  op.set(ir::attr::vector, std::min(side_by_side, most_at_once(op, target_)));
+  if (op.opcode != Opcode::Load) return;
+  op.attrs.erase(std::string(ir::attr::repeats));
+  if (op.get(ir::attr::volatile_)) return;
+  std::vector<int64_t> runs = repeats_of(op);
+  if (std::any_of(runs.begin(), runs.end(), [](int64_t run) { return run > 1; }))
+    op.set(ir::attr::repeats, std::move(runs));
+}
+
+}  // namespace tegula

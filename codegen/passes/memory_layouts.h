@@ -1,0 +1,96 @@
+// What memory ops want of layouts: lanes along the contiguous axis, up to 16 bytes a thread, or runs of elements that
+// are one in memory in a thread. Ops with the same shape and fastest axis share one layout, so that a row kernel needs
+// no conversion; copies to shared memory, which never meet what registers hold, have their own.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "codegen/analysis/axis_info.h"
+#include "codegen/analysis/launch_values.h"
+#include "codegen/analysis/layout_price.h"
+#include "codegen/ir/ir.h"
+#include "codegen/target/target.h"
+
+namespace tegula {
+
+/// Whether the op accesses global memory by pointers, its first operand.
+bool accesses_memory(const ir::Op& op);
+/// Of such an op; null: it has none.
+const ir::Value* mask_of(const ir::Op& op);
+
+/// The memory ops of a function whose pointers are tiles.
+class MemoryLayouts {
+ public:
+  MemoryLayouts(ir::Func& func, const Target& target);
+
+  /// Tells of an op of the function, in the order of the text; of other than memory ops what matters for layouts.
+  void add(ir::Op& op);
+  /// Tiles are divided over so many blocks of the cluster.
+  void divide(int blocks) { blocks_ = blocks; }
+  /// Finds the layouts of all groups, by facts of values that a later change of the function may take away.
+  void find_all();
+
+  const std::vector<ir::Op*>& ops() const { return ops_; }
+  /// The layout that the op shares with those of its group.
+  LayoutRef layout_of(const ir::Op& op) { return layout_of(group_of(op)); }
+  /// Along which its elements lie side by side in memory, or nearest.
+  int fastest_axis(const ir::Op& op) const { return group_of(op).fastest_axis; }
+  /// For tiles that nothing else says a layout for: that of a group of their shape, if there is one.
+  LayoutRef default_of(const ir::Shape& shape);
+  /// The last axis the fastest, divided over that many blocks.
+  LinearLayout plain(const ir::Shape& shape, int blocks) const;
+  /// The layout, or where blocks divide the tile, one in which each of them holds all of it.
+  LinearLayout whole_in_each_block(const LinearLayout& layout) const;
+
+  /// How often the op runs, as far as that is known.
+  double times(const ir::Op& op) const;
+  /// Elements along the axis that one instruction of a thread can cover.
+  int width_of(const ir::Op& op, int axis) const { return widths_.at(&op)[size_t(axis)]; }
+  Access access_of(const ir::Op& op, int axis) const;
+  /// Says in the op's attributes how its accesses are made in that layout: elements of one instruction, and of loads
+  /// the elements that are one in memory.
+  void note_accesses(ir::Op& op, const LinearLayout& layout) const;
+
+ private:
+  // Ops that share a layout.
+  struct Group {
+    ir::Shape shape;
+    int fastest_axis;
+    bool copies;
+    auto operator<=>(const Group&) const = default;
+  };
+  // Elements that a thread holds side by side along an axis.
+  struct Run {
+    int axis, length;
+  };
+
+  Group group_of(const ir::Op& op) const;
+  LayoutRef layout_of(const Group& group);
+  int find_width(const ir::Op& op, int axis) const;
+  LinearLayout find_layout(const Group& group) const;
+  std::vector<Run> repeated_runs(const std::vector<ir::Op*>& ops, int fastest, int64_t most) const;
+  double price_of(const std::vector<ir::Op*>& ops, const LinearLayout& layout, int axis, int held) const;
+  bool is_scattered(const ir::Value* v, int axis) const;
+  LinearLayout thread_layout(const ir::Shape& shape, const std::vector<int>& order, const std::vector<Run>& held,
+                             int num_blocks) const;
+  std::vector<int64_t> repeats_of(const ir::Op& load) const;
+
+  const ir::Func& func_;
+  const Target& target_;
+  AxisAnalysis axis_;
+  const CostInputs inputs_;
+  const LaunchValues values_;
+  int blocks_ = 1;
+  std::vector<ir::Op*> ops_;
+  std::unordered_map<const ir::Op*, AxisInfo> pointers_;        // of ops, where their masks are true
+  std::unordered_map<const ir::Op*, std::vector<int>> widths_;  // of ops, by axis: what an instruction can cover
+  std::map<Group, std::vector<ir::Op*>> groups_;
+  std::map<Group, LayoutRef> layouts_;
+  std::map<ir::Shape, std::set<int>> combined_axes_;  // along which tiles of a shape are reduced, scanned or sorted
+};
+
+}  // namespace tegula
