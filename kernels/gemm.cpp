@@ -324,7 +324,7 @@ void divided_product(const GemmParams& p, const Epilogue& epilogue) {
   Tile row = share * rows + arange(0, rows);
   Tile shares = load_shares(p, partials, 0, where(waited, splits, 0), row, ahead);
   Tile undone = leave(alone, splits, counters);
-  if_(waited, [&] {
+  if_(waited, [&, &tile_m = tile_m, &tile_n = tile_n] {
     Tile sums = add_shares(p, sum(shares, 0) + 0.0, ahead, partials, splits, row, ahead);
     finish(p, sums, tile_m, tile_n, row, epilogue);
     for (Tile part : range(share + splits, p.PARTS, splits)) sum_part(part, partials, splits, ahead);

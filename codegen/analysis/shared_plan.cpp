@@ -150,7 +150,7 @@ class CommonRooms {
 // Finds the rooms of a function and where they lie.
 class RoomPlan {
  public:
-  explicit RoomPlan(const ir::Func& func) : waits_(func), common(func) {
+  explicit RoomPlan(const ir::Func& func) : common(func), waits_(func) {
     number_ops(func.body);
     std::unordered_set<const ir::Op*> beside;  // ops of copy_warps, which use a room while the program does
     ir::walk(func.body, [&](const ir::Op& op) {

@@ -10,7 +10,7 @@
 namespace tegula {
 
 struct PassContext {
-  const Target& target;
+  Target target;
   Diagnostics& diags;
   /// How asynchronous copies complete.
   ir::Completion completion = ir::Completion::Group;

@@ -36,7 +36,7 @@ bool stores(const Op& op) {
 // What the function's code does that has effects.
 class Effects {
  public:
-  explicit Effects(const Func& func) : func_(func), written_(written_by(func)), uses_(count_uses(func.body)) {}
+  explicit Effects(const Func& func) : written_(written_by(func)), uses_(count_uses(func.body)) {}
 
   // The first op, of this and those within, that two groups cannot do in turns; null: none.
   const Op* not_in_turns(const Op& op) const {
@@ -69,7 +69,6 @@ class Effects {
     }
   }
 
-  const Func& func_;
   const std::vector<const Value*> written_;
   const std::unordered_map<const Value*, int> uses_;
 };

@@ -105,10 +105,11 @@ class MmaProduct {
   void run(Fragment& a, Fragment& b, Fragment& acc) {
     // Origins of the blocks: accumulator registers whose coordinates are multiples of the instruction's.
     const auto origins = acc.registers();
-    for (auto& [origin, first] : origins) {
+    for (const auto& element : origins) {
+      const auto& origin = element.first;
       const int64_t m = origin[origin.size() - 2], n = origin.back();
       if (m % 16 || n % 8) continue;
-      llvm::Type* result = first->getType();
+      llvm::Type* result = element.second->getType();
       llvm::Type* sum = result->isHalfTy() ? l_.b.getFloatTy() : result;
       Regs sums, rest(4, llvm::Constant::getNullValue(sum));
       for (int64_t i : {0, 8})

@@ -188,7 +188,7 @@ TEST(GemmStreamed, HasTheBitsOfWholeTiles) {
       SCOPED_TRACE(fmt::format("{} x {} x {}, {} seed {}", shape.m, shape.n, shape.k, options.target, options.seed));
       const auto emulator = make_emulator(options);
       const ProductOn<bfloat16> p(*emulator, shape);
-      auto run = [&](int64_t programs) {
+      auto run = [&, &division = division](int64_t programs) {
         Division with = division;
         with.programs = programs;
         return launch_divided(*emulator, text(), with, p.product, *p.c, true, nullptr, {{"EPILOGUE", "relu"}});

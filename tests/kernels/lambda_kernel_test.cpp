@@ -263,7 +263,7 @@ TEST(RowKernel, ResidualNormQuantise) {
     auto q = Strided<int8_t>::contiguous({rows, cols});
     std::vector<double> factor(size_t(rows), 0), most(size_t(rows), 0);
     auto h = [&](auto& i) { return x.value(i) + r.value(i); };
-    for_each(x.shape, [&](auto& i) { factor[size_t(i[0])] += h(i) * h(i) / double(cols); });
+    for_each(x.shape, [&, cols = double(cols)](auto& i) { factor[size_t(i[0])] += h(i) * h(i) / cols; });
     for (double& f : factor) f = 1 / std::sqrt(f + kEps);
     auto y = [&](auto& i) { return h(i) * factor[size_t(i[0])] * weight.value(i); };
     for_each(x.shape, [&](auto& i) { most[size_t(i[0])] = std::max(most[size_t(i[0])], std::abs(y(i))); });

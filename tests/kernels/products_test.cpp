@@ -77,9 +77,7 @@ void check_scaled(int64_t m, int64_t n, int64_t k, Kind kind, int64_t gap, bool 
   const int64_t kb = (k + 127) / 128, nb = (n + 127) / 128;
   const Host<A> a(m, k, 1, gap);
   const Host<B> b(n, k, 2, gap);
-  const auto [sa_rows, sb_rows] = blocks               ? std::pair(m, nb)
-                                  : kind == Kind::Rows ? std::pair(m, n)
-                                                       : std::pair<int64_t, int64_t>(1, 1);
+  const int64_t sa_rows = kind == Kind::Tensor ? 1 : m, sb_rows = blocks ? nb : kind == Kind::Rows ? n : 1;
   const bool across = kind == Kind::BlocksAcross;
   const Host<float> sa =
       across ? Host<float>(kb, sa_rows, 3, 0, 0.5, 2) : Host<float>(sa_rows, blocks ? kb : 1, 3, 0, 0.5, 2);

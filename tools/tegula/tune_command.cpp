@@ -32,7 +32,7 @@ struct Options {
 SearchAxis parse_axis(const std::string& text) {
   auto [name, values] = split_assignment(text, "--space");
   if (size_t dots = values.find(".."); dots != std::string::npos) {
-    auto bound = [&](std::string_view number) {
+    auto bound = [&, &name = name](std::string_view number) {
       int64_t n = 0;
       auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), n);
       if (error != std::errc() || end != number.data() + number.size())

@@ -14,7 +14,6 @@ namespace {
 uint64_t bits(float x) { return std::bit_cast<uint32_t>(x); }
 uint64_t bits(double x) { return std::bit_cast<uint64_t>(x); }
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
 
 /// The results of a block whose operands all take whole slots.
 std::vector<uint64_t> results_of(std::string_view text, std::string_view constraints,

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "tests/codegen/lower/ops_support.h"
 
@@ -136,7 +137,8 @@ Check functions_of(int arguments) {
     calls.push_back(fmt::format("{}({})", f.name, arguments == 1 ? "a" : "a, b"));
   }
   return {calls, [list](const std::vector<std::string>& calls) {
-            auto [a, b] = pairs<T>(700, 40);
+            std::vector<T> a, b;
+            std::tie(a, b) = pairs<T>(700, 40);
             for (const Function* f : list)
               for (int i = 0; i < 200; ++i) {
                 a.push_back(round_to<T>(f->from + (f->to - f->from) * i / 199));
@@ -250,7 +252,8 @@ Check directions() {
   for (const Op& op : ops)
     for (auto& [suffix, mode] : kModes) calls.push_back(fmt::format("{}_{}({})", op.name, suffix, op.arguments));
   return {calls, [](const std::vector<std::string>& calls) {
-            auto [a, b] = pairs<T>(300, 90);
+            std::vector<T> a, b;
+            std::tie(a, b) = pairs<T>(300, 90);
             auto c = random_values<T>(a.size(), 91);
             auto out = evaluate_libdevice<T>(calls, a, b, c);
             for (size_t k = 0; k < out.size(); ++k)
@@ -341,7 +344,8 @@ Check exact(const std::vector<Exact<R, T>>& list) {
   std::vector<std::string> calls;
   for (auto& e : list) calls.push_back(e.expression);
   return {calls, [list](const std::vector<std::string>& calls) {
-            auto [a, b] = pairs<T>(200, 94);
+            std::vector<T> a, b;
+            std::tie(a, b) = pairs<T>(200, 94);
             auto c = random_values<T>(a.size(), 95);
             auto out = evaluate_libdevice<R>(calls, a, b, c);
             for (size_t k = 0; k < list.size(); ++k)

@@ -1,5 +1,7 @@
 // label: device
 // Arithmetic, comparisons, bitwise operations, selection, minimum and maximum: every type, special values included.
+#include <tuple>
+
 #include "tests/codegen/lower/ops_support.h"
 
 namespace tegula::ops {
@@ -13,7 +15,8 @@ auto shower(const std::vector<A>& a, const std::vector<B>& b) {
 TEST(Arithmetic, IntegersWrapAndTruncate) {
   for_types<IntTypes>([](auto type) {
     using T = decltype(type);
-    auto [a, b] = pairs<T>(500, 1);
+    std::vector<T> a, b;
+    std::tie(a, b) = pairs<T>(500, 1);
     // Division by zero is undefined and must do no harm.
     auto r = evaluate<T>({"a + b", "a - b", "a * b", "a // b", "a % b", "-a", "+a", "abs(a)", "tl.add(a, b)",
                           "tl.sub(a, b)", "tl.mul(a, b)", "tl.cdiv(a, b)"},
@@ -56,7 +59,8 @@ TEST(Arithmetic, IntegersWrapAndTruncate) {
 TEST(Arithmetic, FloatsRoundOnce) {
   for_types<FloatTypes>([](auto type) {
     using T = decltype(type);
-    auto [a, b] = pairs<T>(700, 2);
+    std::vector<T> a, b;
+    std::tie(a, b) = pairs<T>(700, 2);
     auto r = evaluate<T>({"a + b", "a - b", "a * b", "-a", "abs(a)", "tl.abs(a)"}, a, b);
     auto at = shower(a, b);
     auto expect = [&](size_t k, const char* what, auto f) {
@@ -101,7 +105,8 @@ TEST(Arithmetic, FloatsRoundOnce) {
 TEST(Arithmetic, FloatRemainderIsExact) {
   auto test = [](auto type) {
     using T = decltype(type);
-    auto [a, b] = pairs<T>(300, 3);
+    std::vector<T> a, b;
+    std::tie(a, b) = pairs<T>(300, 3);
     // Quotients of any magnitude take fmod many steps: ordinary ones are enough beside the special values.
     auto r = evaluate<T>({"a % b"}, a, b);
     expect_equal(
@@ -116,7 +121,8 @@ TEST(Arithmetic, Division) {
   for_types<FloatTypes>([](auto type) {
     using T = decltype(type);
     using R = std::conditional_t<is_half<T>, float, T>;
-    auto [a, b] = pairs<T>(1500, 4);
+    std::vector<T> a, b;
+    std::tie(a, b) = pairs<T>(1500, 4);
     auto r = evaluate<R>({"a / b"}, a, b);
     auto f = evaluate<T>({"tl.fdiv(a, b)", "tl.fdiv(a, b, ieee_rounding=True)"}, a, b);
     auto at = shower(a, b);
@@ -129,7 +135,8 @@ TEST(Arithmetic, Division) {
     expect_equal(
         f[1], tl<T>() + " fdiv rn", [&](size_t i) { return T(R(wide(a[i])) / R(wide(b[i]))); }, at);
   });
-  auto [a, b] = pairs<float>(1500, 5);
+  std::vector<float> a, b;
+  std::tie(a, b) = pairs<float>(1500, 5);
   auto r = evaluate<float>({"tl.div_rn(a, b)", "tl.sqrt_rn(a)"}, a, b);
   expect_equal(
       r[0], "div_rn", [&](size_t i) { return a[i] / b[i]; }, shower(a, b));
@@ -145,7 +152,8 @@ TEST(Arithmetic, Division) {
 TEST(Arithmetic, Fma) {
   for_types<FloatTypes>([](auto type) {
     using T = decltype(type);
-    auto [a, b] = pairs<T>(500, 7);
+    std::vector<T> a, b;
+    std::tie(a, b) = pairs<T>(500, 7);
     auto c = random_values<T>(a.size(), 9);
     auto r = evaluate<T>({"tl.fma(a, b, c)"}, a, b, c);
     expect_equal(
@@ -163,7 +171,8 @@ TEST(Arithmetic, Fma) {
 TEST(Arithmetic, Comparisons) {
   for_types<AllTypes>([](auto type) {
     using T = decltype(type);
-    auto [a, b] = pairs<T>(500, 10);
+    std::vector<T> a, b;
+    std::tie(a, b) = pairs<T>(500, 10);
     auto r = evaluate<Boolean>({"a == b", "a != b", "a < b", "a <= b", "a > b", "a >= b"}, a, b);
     auto at = shower(a, b);
     auto expect = [&](size_t k, const char* what, auto f) {
@@ -182,7 +191,8 @@ TEST(Arithmetic, Comparisons) {
 TEST(Arithmetic, BitwiseAndShifts) {
   for_types<IntTypes>([](auto type) {
     using T = decltype(type);
-    auto [a, b] = pairs<T>(300, 11);
+    std::vector<T> a, b;
+    std::tie(a, b) = pairs<T>(300, 11);
     std::vector<T> by;
     for (size_t i = 0; i < a.size(); ++i) by.push_back(T(i % (8 * sizeof(T))));
     auto r = evaluate<T>({"a & b", "a | b", "a ^ b", "~a", "a << c", "a >> c"}, a, b, by);
@@ -201,7 +211,8 @@ TEST(Arithmetic, BitwiseAndShifts) {
     expect_equal(
         r[5], tl<T>() + " >>", [&](size_t i) { return T(a[i] >> by[i]); }, by_at);
   });
-  auto [a, b] = pairs<Boolean>(100, 12);
+  std::vector<Boolean> a, b;
+  std::tie(a, b) = pairs<Boolean>(100, 12);
   auto r = evaluate<Boolean>({"a & b", "a | b", "a ^ b", "~a", "not a", "a and b", "a or b"}, a, b);
   expect_equal(r[0], "int1 &", [&](size_t i) { return Boolean(a[i] && b[i]); });
   expect_equal(r[1], "int1 |", [&](size_t i) { return Boolean(a[i] || b[i]); });
@@ -228,7 +239,8 @@ TEST(Arithmetic, ShiftsBeyondTheWidth) {
 TEST(Arithmetic, UpperHalfOfTheProduct) {
   auto test = [](auto type) {
     using T = decltype(type);
-    auto [a, b] = pairs<T>(500, 15);
+    std::vector<T> a, b;
+    std::tie(a, b) = pairs<T>(500, 15);
     auto r = evaluate<T>({"tl.umulhi(a, b)"}, a, b);
     expect_equal(
         r[0], tl<T>() + " umulhi",
@@ -238,7 +250,8 @@ TEST(Arithmetic, UpperHalfOfTheProduct) {
   test(uint32_t());
   test(uint64_t());
   // Of signed operands as well the product is that of their bits without sign.
-  auto [a, b] = pairs<int32_t>(200, 16);
+  std::vector<int32_t> a, b;
+  std::tie(a, b) = pairs<int32_t>(200, 16);
   auto r = evaluate<int32_t>({"tl.umulhi(a, b)"}, a, b);
   expect_equal(
       r[0], "int32 umulhi", [&](size_t i) { return int32_t(uint64_t(uint32_t(a[i])) * uint32_t(b[i]) >> 32); },
@@ -248,7 +261,8 @@ TEST(Arithmetic, UpperHalfOfTheProduct) {
 TEST(Arithmetic, MinimumAndMaximum) {
   for_types<NumberTypes>([](auto type) {
     using T = decltype(type);
-    auto [a, b] = pairs<T>(500, 17);
+    std::vector<T> a, b;
+    std::tie(a, b) = pairs<T>(500, 17);
     auto at = shower(a, b);
     auto smaller = [&](size_t i) {
       return is_nan(a[i]) ? b[i] : is_nan(b[i]) ? a[i] : wide(a[i]) < wide(b[i]) ? a[i] : b[i];
@@ -285,7 +299,8 @@ TEST(Arithmetic, MinimumAndMaximum) {
 TEST(Arithmetic, Where) {
   for_types<AllTypes>([](auto type) {
     using T = decltype(type);
-    auto [a, b] = pairs<T>(300, 18);
+    std::vector<T> a, b;
+    std::tie(a, b) = pairs<T>(300, 18);
     auto c = random_values<Boolean>(a.size(), 19);
     auto r = evaluate<T>({"tl.where(c, a, b)", "tl.where(a == b, a, b)", "tl.where(c & (a != b), b, a)"}, a, b, c);
     expect_equal(r[0], tl<T>() + " where", [&](size_t i) { return c[i] ? a[i] : b[i]; });

@@ -100,7 +100,8 @@ def kernel(memory, values, old):
 )",
                       kind, options),
           {.num_warps = next_warps()}, {1}, memory, values, old);
-      expect_equal(memory.values(), kind, [&](size_t i) { return i < 60 ? combine(x[i], y[i]) : x[i]; });
+      expect_equal(memory.values(), kind,
+                   [&, &combine = combine](size_t i) { return i < 60 ? combine(x[i], y[i]) : x[i]; });
       auto before = old.values();
       before.resize(60);
       expect_equal(before, kind + ": old", [&](size_t i) { return x[i]; });

@@ -1,6 +1,7 @@
 // label: device
 // Math functions: the largest error over dense samples and special values stays within what codegen/ir/ops.def states.
 #include <functional>
+#include <tuple>
 
 #include "tests/codegen/lower/ops_support.h"
 
@@ -45,7 +46,8 @@ template <class T>
 void check_functions() {
   for (size_t k = 0; k < functions().size(); ++k) {
     const Function& f = functions()[k];
-    auto [a, b] = pairs<T>(3000, 40);
+    std::vector<T> a, b;
+    std::tie(a, b) = pairs<T>(3000, 40);
     for (int i = 0; i < 6000; ++i) {
       a.push_back(round_to<T>(f.from + (f.to - f.from) * i / 5999));
       b.push_back(round_to<T>(-4 + Real(i % 97) / 12));

@@ -217,7 +217,7 @@ def kernel(x, y, rows, cols, stride, out_row, out_col, R: tl.constexpr, C: tl.co
           {.constexprs = {{"R", block_rows}, {"C", block_cols}}, .num_warps = next_warps()},
           {unsigned((rows + block_rows - 1) / block_rows), unsigned((cols + block_cols - 1) / block_cols)}, in, out,
           rows, cols, stride, transposed ? 1 : cols, transposed ? rows : 1);
-      expect_equal(out.values(), "tile", [&](size_t k) {
+      expect_equal(out.values(), "tile", [&, &rows = rows, &cols = cols, &stride = stride](size_t k) {
         int i = transposed ? int(k) % rows : int(k) / cols, j = transposed ? int(k) / rows : int(k) % cols;
         return x[size_t(i * stride + j)];
       });
