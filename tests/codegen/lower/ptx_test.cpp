@@ -1,6 +1,6 @@
 // label: unit
 // heavy: Ptx.AcceptedByTheAssemblerWithoutSpills Ptx.LibraryConfigurationsDoNotSpill
-// heavy: Ptx.WaitsForEarlierKernelsBeforeItTouchesMemory
+// heavy: Ptx.WaitsForEarlierKernelsBeforeItTouchesMemory Ptx.SameBytesEveryTime
 // The PTX of every kernel text in the tree: an assembler accepts it for every target, nothing spills, equal inputs give
 // equal bytes, and its line table names the user's lines.
 #include <fmt/ranges.h>

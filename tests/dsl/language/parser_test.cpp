@@ -1,4 +1,5 @@
 // The parser of the kernel language: trees, places, messages, and that no input breaks it.
+// heavy: ParserRobustness.LongLinesTakeLinearTime ParserRobustness.DeepTreesAreRefusedAtOnce
 #include "dsl/language/parser.h"
 
 #include <fmt/format.h>
