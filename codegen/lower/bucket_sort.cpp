@@ -141,7 +141,8 @@ class BucketSorter {
     if (!equal) equal = l_.b.CreateICmpEQ(differing, l_.i32(0));
     // The lowest bit stands for that: a shift to it would leave no other.
     const uint32_t others = ~1U;
-    differing = l_.b.CreateOr(l_.b.CreateAnd(differing, l_.i32(others)), l_.b.CreateZExt(equal, word_));
+    llvm::Value* equal_bit = l_.b.CreateZExt(equal, word_);
+    differing = l_.b.CreateOr(l_.b.CreateAnd(differing, l_.i32(others)), equal_bit);
     for (int lane = 16; lane > 0; lane /= 2)
       differing = l_.b.CreateOr(differing, l_.shuffle(differing, l_.i32(lane), true));
     llvm::Value* first = l_.b.CreateICmpEQ(lane_, l_.i32(0));

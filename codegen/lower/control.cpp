@@ -84,7 +84,8 @@ bool copies_ahead(const ir::Block& body) {
 llvm::Value* goes_on(Lowering& l, llvm::Value* i, llvm::Value* upper, llvm::Value* step, bool sign) {
   if (!sign) return l.b.CreateICmpULT(i, upper);
   llvm::Value* forward = l.b.CreateICmpSGT(step, llvm::Constant::getNullValue(step->getType()));
-  return l.b.CreateSelect(forward, l.b.CreateICmpSLT(i, upper), l.b.CreateICmpSGT(i, upper));
+  llvm::Value* above = l.b.CreateICmpSGT(i, upper);
+  return l.b.CreateSelect(forward, l.b.CreateICmpSLT(i, upper), above);
 }
 
 void keep_invariants_inside(llvm::Instruction* latch) {

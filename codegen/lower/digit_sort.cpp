@@ -78,8 +78,8 @@ class DigitSorter {
       llvm::Value* following = l_.b.CreateAdd(position(i), l_.i32(1));
       if (i == each_ - 1)
         following = l_.b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, following, l_.i32(plan_.elements - 1));
-      falls =
-          l_.b.CreateOr(falls, l_.b.CreateICmpUGT(l_.b.CreateAnd(key, low), l_.b.CreateAnd(load_key(following), low)));
+      llvm::Value* next_half = l_.b.CreateAnd(load_key(following), low);
+      falls = l_.b.CreateOr(falls, l_.b.CreateICmpUGT(l_.b.CreateAnd(key, low), next_half));
     }
     if (!halves) return in_any_thread({differing})[0];
     const Regs all = in_any_thread({differing, l_.b.CreateSExt(falls, key_)});

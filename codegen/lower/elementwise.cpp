@@ -159,9 +159,9 @@ llvm::Value* safe_divisor(Lowering& l, llvm::Value* x, llvm::Value* y, bool sign
   llvm::Value* undefined = l.b.CreateICmpEQ(y, llvm::Constant::getNullValue(type));
   if (sign) {
     auto least = llvm::APInt::getSignedMinValue(type->getIntegerBitWidth());
-    llvm::Value* wraps = l.b.CreateAnd(l.b.CreateICmpEQ(x, llvm::ConstantInt::get(type, least)),
-                                       l.b.CreateICmpEQ(y, llvm::Constant::getAllOnesValue(type)));
-    undefined = l.b.CreateOr(undefined, wraps);
+    llvm::Value* by_minus_one = l.b.CreateICmpEQ(y, llvm::Constant::getAllOnesValue(type));
+    llvm::Value* of_least = l.b.CreateICmpEQ(x, llvm::ConstantInt::get(type, least));
+    undefined = l.b.CreateOr(undefined, l.b.CreateAnd(of_least, by_minus_one));
   }
   return l.b.CreateSelect(undefined, one, y);
 }
@@ -294,7 +294,7 @@ void lower_MulHi(Lowering& l, const ir::Op& op) {
   elementwise(l, op, [&](auto& x) {
     unsigned bits = x[0]->getType()->getIntegerBitWidth();
     llvm::Type* wide = l.b.getIntNTy(2 * bits);
-    llvm::Value* product = l.b.CreateMul(l.b.CreateZExt(x[0], wide), l.b.CreateZExt(x[1], wide));
+    llvm::Value *second = l.b.CreateZExt(x[1], wide), *product = l.b.CreateMul(l.b.CreateZExt(x[0], wide), second);
     return l.b.CreateTrunc(l.b.CreateLShr(product, bits), x[0]->getType());
   });
 }
@@ -437,7 +437,7 @@ void exponential(Lowering& l, const ir::Op& op) {
     else
       largest[i % kChains] = larger(shifted, largest[i % kChains]);
   }
-  llvm::Value* most = larger(larger(largest[0], largest[1]), larger(largest[2], largest[3]));
+  llvm::Value *upper = larger(largest[2], largest[3]), *most = larger(larger(largest[0], largest[1]), upper);
   llvm::Value* all_normal = l.b.CreateICmpULE(most, l.b.getInt32(kLeast));
   l.set(op.result(), branch(
                          l, type, all_normal, [&](int r) { return l.hw("ex2_approx_ftz_f32", {arguments[r]}); },

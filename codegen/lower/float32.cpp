@@ -56,7 +56,8 @@ Value* power_of(Lowering& l, double log2_b, Value* x) {
   Value* minus_n = l.b.CreateFSub(number(l, 0x1.8p23 + 127), shifted);
   Value* f = fma(l, x, number(l, low), fma(l, x, number(l, high), minus_n));
   Value* bits = l.b.CreateShl(l.b.CreateBitCast(shifted, l.b.getInt32Ty()), 23);
-  return l.b.CreateFMul(l.hw("ex2_approx_ftz_f32", {f}), l.b.CreateBitCast(bits, x->getType()));
+  Value* power = l.b.CreateBitCast(bits, x->getType());
+  return l.b.CreateFMul(l.hw("ex2_approx_ftz_f32", {f}), power);
 }
 
 // A polynomial near 0, else 1 - 2 / (e^2|x| + 1).

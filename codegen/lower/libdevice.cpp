@@ -75,7 +75,8 @@ llvm::Value* own_signbit(Lowering& l, Args x) {
 
 /// libclc gives another number for 0, and for NaNs.
 llvm::Value* own_ilogb(Lowering& l, Args x) {
-  llvm::Value* least = l.b.CreateOr(own_isnan(l, x), l.b.CreateFCmpOEQ(x[0], number(x[0], 0)));
+  llvm::Value* is_zero = l.b.CreateFCmpOEQ(x[0], number(x[0], 0));
+  llvm::Value* least = l.b.CreateOr(own_isnan(l, x), is_zero);
   llvm::Value* exponent = l.libclc("ilogb", x, l.b.getInt32Ty());
   exponent = l.b.CreateSelect(own_isinf(l, x), l.i32(INT32_MAX), exponent);
   return l.b.CreateSelect(least, l.i32(INT32_MIN), exponent);
@@ -112,7 +113,8 @@ Pair two_product(Lowering& l, llvm::Value* x, llvm::Value* y) {
 /// Knuth's TwoSum: the low part is the exact error.
 Pair two_sum(Lowering& l, llvm::Value* x, llvm::Value* y) {
   llvm::Value *sum = l.b.CreateFAdd(x, y), *of_y = l.b.CreateFSub(sum, x), *of_x = l.b.CreateFSub(sum, of_y);
-  return {sum, l.b.CreateFAdd(l.b.CreateFSub(x, of_x), l.b.CreateFSub(y, of_y))};
+  llvm::Value* lost_of_y = l.b.CreateFSub(y, of_y);
+  return {sum, l.b.CreateFAdd(l.b.CreateFSub(x, of_x), lost_of_y)};
 }
 
 /// 1 / sqrt(high + low), to little more than half an ulp.
@@ -279,7 +281,8 @@ llvm::Value* own_log(Lowering& l, Args args) {
   result =
       l.b.CreateSelect(l.b.CreateFCmpOEQ(x, number(x, 0)), llvm::ConstantFP::getInfinity(x->getType(), true), result);
   result = l.b.CreateSelect(l.b.CreateFCmpOLT(x, number(x, 0)), llvm::ConstantFP::getNaN(x->getType()), result);
-  return l.b.CreateSelect(l.b.CreateOr(own_isnan(l, x), l.b.CreateFCmpOEQ(x, infinity)), x, result);
+  llvm::Value* infinite = l.b.CreateFCmpOEQ(x, infinity);
+  return l.b.CreateSelect(l.b.CreateOr(own_isnan(l, x), infinite), x, result);
 }
 
 llvm::Value* own_erfc(Lowering& l, Args x) { return by_fp64(l, "erfc", x[0]); }

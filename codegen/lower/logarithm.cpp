@@ -53,7 +53,8 @@ class Logarithm {
     x = b_.CreateSelect(denormal, b_.CreateFMul(x, number(0x1p23)), x);
     llvm::Value* exponent = exponent_of(x);
     llvm::Value* m = b_.CreateBitCast(b_.CreateSub(bits(x), exponent), float_type());
-    llvm::Value* k = b_.CreateFAdd(power(exponent), b_.CreateSelect(denormal, number(-23), number(0)));
+    llvm::Value* shift = b_.CreateSelect(denormal, number(-23), number(0));
+    llvm::Value* k = b_.CreateFAdd(power(exponent), shift);
     return sum(k, b_.CreateFSub(m, number(1)));
   }
 

@@ -396,7 +396,8 @@ llvm::Value* Lowering::is_elected() {
   if (!warps_.elected) {
     llvm::IRBuilder<>::InsertPointGuard guard(b);
     b.SetInsertPoint(warps_.begin);
-    warps_.elected = b.CreateAnd(hw("elect_lane", {}), b.CreateICmpEQ(first, i32(0)));
+    llvm::Value* first_warp = b.CreateICmpEQ(first, i32(0));
+    warps_.elected = b.CreateAnd(hw("elect_lane", {}), first_warp);
   }
   return warps_.elected;
 }

@@ -227,8 +227,8 @@ llvm::Value* special_yn(Lowering& l, Args args) {
        minus{&l, llvm::ConstantFP::getInfinity(x.v->getType(), true)};
   Real value = upward(l, n, x, zero, one);
   // Once infinite it stays so; the recurrence would make a NaN of it.
-  value =
-      select(l.b.CreateAnd(l.b.CreateFCmpUNO(value.v, value.v), l.b.CreateFCmpOGE(x.v, x.number(0).v)), minus, value);
+  llvm::Value* in_domain = l.b.CreateFCmpOGE(x.v, x.number(0).v);
+  value = select(l.b.CreateAnd(l.b.CreateFCmpUNO(value.v, value.v), in_domain), minus, value);
   Real infinity{&l, llvm::ConstantFP::getInfinity(x.v->getType())};
   value = select(l.b.CreateFCmpOEQ(x.v, infinity.v), x.number(0), value);
   value = select(l.b.CreateICmpEQ(n, l.i32(0)), zero, value);

@@ -69,6 +69,11 @@ static bool keeps_bits(const Op& cast) {
 
 AffineTiles::MaybeForm AffineTiles::form_of_op(const Op& op) {
   auto in = [&](int i) -> const MaybeForm& { return form_of(op.operand(i)); };
+  // Unknowns are numbered as they are met, which decides the order of terms: the second operand comes first.
+  auto both = [&](MaybeForm (AffineTiles::*combine)(const MaybeForm&, const MaybeForm&) const) {
+    const MaybeForm& second = in(1);
+    return (this->*combine)(in(0), second);
+  };
   const Value* result = op.result();
   const Form minus_one{nullptr, Polynomial::constant(-1), std::vector<Polynomial>(size_t(result->type.rank()))};
   constexpr int kIndexBits = 32;  // fewer wrap around within arrays
@@ -94,13 +99,15 @@ AffineTiles::MaybeForm AffineTiles::form_of_op(const Op& op) {
       return keeps_bits(op) ? in(0) : std::nullopt;
     case Opcode::Add:
     case Opcode::AddPtr:
-      return sum(in(0), in(1));
-    case Opcode::Sub:
-      return sum(in(0), product(in(1), minus_one));
+      return both(&AffineTiles::sum);
+    case Opcode::Sub: {
+      const MaybeForm subtracted = product(in(1), minus_one);
+      return sum(in(0), subtracted);
+    }
     case Opcode::Neg:
       return product(in(0), minus_one);
     case Opcode::Mul:
-      return product(in(0), in(1));
+      return both(&AffineTiles::product);
     case Opcode::Rem:
       return remainder_form(op);
     default:

@@ -255,7 +255,8 @@ void LoadStream::go_on(Builder& build, const Access& access) {
   } else {
     Value* distance = build.constant(it.at->type, ahead_);
     const ForLoop loop(loop_);
-    it.at = build.add(wide(build, loop.induction()), build.mul(wide(build, loop.step()), distance));
+    Value* ahead = build.mul(wide(build, loop.step()), distance);
+    it.at = build.add(wide(build, loop.induction()), ahead);
   }
   Replay values = replay(build, it, true);
   issue(build, it, values, access);

@@ -24,7 +24,8 @@ Value* within_loop(Builder& build, const Op& op, Value* at) {
   if (known_positive(step)) return build.lt(at, upper);
   step = wide(build, step);
   Value* down = build.lt(step, build.constant(step->type, 0));
-  return build.select(down, build.gt(at, upper), build.lt(at, upper));
+  Value* below = build.lt(at, upper);
+  return build.select(down, build.gt(at, upper), below);
 }
 
 }  // namespace tegula

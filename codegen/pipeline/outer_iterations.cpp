@@ -170,7 +170,8 @@ void OuterIterations::carry_scalars() {
   yielded.insert(yielded.end(), after_next.begin(), after_next.end());
 
   build.set_before(&inner_);
-  next_exists_ = within_loop(build, loop_, build.add(wide(build, outer_number), wide(build, step)));
+  Value* wide_step = wide(build, step);
+  next_exists_ = within_loop(build, loop_, build.add(wide(build, outer_number), wide_step));
   first_[outer_number] = lower;
   next_[outer_number] = build.add(outer_number, step);
   for (size_t i = 0; i < scalars.size(); ++i) {

@@ -84,7 +84,8 @@ class Ring {
     auto integer = [&](int64_t value) { return build.constant(Type::scalar(Elem::I64), value); };
     const int64_t step = *constant_integer(loop.step());
     Value* distance = build.add(build.sub(upper, lower), integer(step - 1));
-    Value* iterations = build.div(build.maximum(distance, integer(0)), integer(step));
+    Value* divisor = integer(step);
+    Value* iterations = build.div(build.maximum(distance, integer(0)), divisor);
     tile_ = build.cast(build.rem(iterations, integer(2 * slots)), Elem::I32);
   }
 
@@ -98,7 +99,8 @@ class Ring {
  private:
   static Value* wrap(Builder& build, Value* at, int64_t extent) {
     Value* around = number(build, extent);
-    return build.select(build.lt(at, around), at, build.sub(at, around));
+    Value* wrapped = build.sub(at, around);
+    return build.select(build.lt(at, around), at, wrapped);
   }
 
   const int64_t slots_;
@@ -166,7 +168,8 @@ void count_own_tiles(Op& loop, size_t count, Value* group) {
   Replay ahead(build, {&parts.body()}, {});
   for (size_t i = 0; i < count; ++i) {
     Value* step = sources.step(parts.arg(i));
-    parts.init(i) = build.add(parts.init(i), build.mul(build.cast(group, step->type.elem), ahead(step)));
+    Value* distance = ahead(step);
+    parts.init(i) = build.add(parts.init(i), build.mul(build.cast(group, step->type.elem), distance));
     parts.next(i) = last.add(parts.next(i), step);
   }
 }

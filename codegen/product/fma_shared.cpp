@@ -157,14 +157,15 @@ class SharedProduct {
   }
   llvm::Value* row_address(llvm::Value* base, int r) {
     const int m = sums_.rank() - 2;
-    llvm::Value* row = next_index(batch_index(r), sums_.shape[size_t(m)], coordinate(sums_, m, r));
+    llvm::Value* at = coordinate(sums_, m, r);
+    llvm::Value* row = next_index(batch_index(r), sums_.shape[size_t(m)], at);
     return l_.b.CreateAdd(base, l_.b.CreateMul(row, l_.i32(bytes_of_row_a(a_, depth_))));
   }
   llvm::Value* run_address(llvm::Value* base, int r) {
     llvm::Value* row = l_.b.CreateMul(batch_index(r), l_.i32(depth_));
     llvm::Value* column = coordinate(sums_, sums_.rank() - 1, r);
-    return l_.b.CreateAdd(l_.b.CreateAdd(base, l_.b.CreateMul(row, l_.i32(bytes_of_row_b(b_)))),
-                          l_.b.CreateMul(column, l_.i32(element_bytes(b_))));
+    column = l_.b.CreateMul(column, l_.i32(element_bytes(b_)));
+    return l_.b.CreateAdd(l_.b.CreateAdd(base, l_.b.CreateMul(row, l_.i32(bytes_of_row_b(b_)))), column);
   }
 
   // The sums with the products of the slice that is in shared memory.

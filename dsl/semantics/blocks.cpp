@@ -62,8 +62,8 @@ ir::Value* within(Sema& s, const BlockAxis& axis, ir::Value* extent) {
   if (!is_zero(axis.start)) positions = s.builder.add(s.builder.splat(axis.start, positions->type.shape), positions);
   extent = cast_to(s, extent, Elem::I64);
   extent = s.builder.maximum(extent, s.builder.constant(extent->type, 0));
-  return s.builder.lt(s.builder.cast(positions, Elem::U64),
-                      s.builder.splat(s.builder.cast(extent, Elem::U64), positions->type.shape));
+  ir::Value* end = s.builder.splat(s.builder.cast(extent, Elem::U64), positions->type.shape);
+  return s.builder.lt(s.builder.cast(positions, Elem::U64), end);
 }
 
 }  // namespace

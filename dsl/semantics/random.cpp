@@ -86,7 +86,8 @@ std::optional<Words> philox(Sema& s, const Val& seed_value, Words c, Int rounds)
   for (ir::Value*& word : c) word = with_bits_of(s, word, elem);
   if (bits == 32) {
     ir::Value* high = b.shr(seed, b.constant(seed->type, 32));
-    return philox_rounds(s, c, cast_to(s, seed, elem), cast_to(s, high, elem), rounds);
+    high = cast_to(s, high, elem);
+    return philox_rounds(s, c, cast_to(s, seed, elem), high, rounds);
   }
   return philox_rounds(s, c, seed, b.constant(ir::Type::tile(elem, {1}), 0), rounds);
 }
@@ -121,6 +122,12 @@ std::pair<Val, Val> normal_pair(Sema& s, const Val& u1, const Val& u2) {
   Val angle = binary(s, "*", 6.283185307179586, u2);
   Val radius = call(s, "sqrt", {binary(s, "*", -2.0, call(s, "log", {at_least}))});
   return {binary(s, "*", radius, call(s, "cos", {angle})), binary(s, "*", radius, call(s, "sin", {angle}))};
+}
+
+/// Of two random words.
+std::pair<Val, Val> normal_pair(Sema& s, ir::Value* word1, ir::Value* word2) {
+  const Val u2 = uniform(s, word2);
+  return normal_pair(s, uniform(s, word1), u2);
 }
 
 }  // namespace
@@ -195,15 +202,15 @@ Val fn_pair_uniform_to_normal(Sema& s, Args args) {
 Val fn_randn4x(Sema& s, Args args) {
   auto words = words_at(s, args[0], args[1], args[2]);
   if (!words) return {};
-  auto [x, y] = normal_pair(s, uniform(s, (*words)[0]), uniform(s, (*words)[1]));
-  auto [z, w] = normal_pair(s, uniform(s, (*words)[2]), uniform(s, (*words)[3]));
+  auto [x, y] = normal_pair(s, (*words)[0], (*words)[1]);
+  auto [z, w] = normal_pair(s, (*words)[2], (*words)[3]);
   return make_tuple({x, y, z, w});
 }
 
 Val fn_randn(Sema& s, Args args) {
   auto words = words_at(s, args[0], args[1], args[2]);
   if (!words) return {};
-  return normal_pair(s, uniform(s, (*words)[0]), uniform(s, (*words)[1])).first;
+  return normal_pair(s, (*words)[0], (*words)[1]).first;
 }
 
 }  // namespace tegula::dsl

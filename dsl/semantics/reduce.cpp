@@ -189,8 +189,10 @@ std::optional<Group> extreme_with_index(Sema& s, ir::Value* x, const Val& axis, 
   return reduce_tiles(s, {x, index}, Int(*at), keep_dims, function,
                       [&](ir::Builder& b, const Group& left, const Group& right) -> Group {
                         ir::Value* wins = max ? b.gt(left[0], right[0]) : b.lt(left[0], right[0]);
-                        if (tie_break_left)
-                          wins = b.bit_or(wins, b.bit_and(b.eq(left[0], right[0]), b.lt(left[1], right[1])));
+                        if (tie_break_left) {
+                          ir::Value* earlier = b.lt(left[1], right[1]);
+                          wins = b.bit_or(wins, b.bit_and(b.eq(left[0], right[0]), earlier));
+                        }
                         return {b.select(wins, left[0], right[0]), b.select(wins, left[1], right[1])};
                       });
 }

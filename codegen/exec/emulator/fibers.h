@@ -8,6 +8,11 @@
 
 #include "codegen/exec/emulator/async_queue.h"
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)  // what g++ says by the macro
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>

@@ -117,27 +117,34 @@ class Report {
     }
   }
 
+  // Layouts get their numbers from the last operand to the first; of a conversion, from its result on.
   std::string line_of(const ir::Op& op) {
     const char* text = op.info().text;
+    auto named = [&](int i) { return name(op.operand(i)); };
     switch (op.opcode) {
       case Opcode::Load:
       case Opcode::Store:
       case Opcode::AtomicRmw:
-      case Opcode::AsyncCopy:
+      case Opcode::AsyncCopy: {
         if (op.operand(0)->type.is_scalar()) return {};
-        return fmt::format("{} by {}: {}{}", text, op.get(ir::attr::vector), name(op.operand(0)),
-                           op.opcode == Opcode::AsyncCopy ? " to " + name(op.operand(1)) : "");
+        const std::string to = op.opcode == Opcode::AsyncCopy ? " to " + named(1) : "";
+        return fmt::format("{} by {}: {}{}", text, op.get(ir::attr::vector), named(0), to);
+      }
       case Opcode::ConvertLayout: {
         constexpr const char* kRoutes[] = {"registers", "shuffles", "exchanges", "shared memory"};
         const auto route = plan_conversion(*op.operand(0)->type.layout, *op.result()->type.layout).route;
-        return fmt::format("convert by {}: {} to {}", kRoutes[int(route)], name(op.operand(0)), name(op.result()));
+        const std::string to = name(op.result());
+        return fmt::format("convert by {}: {} to {}", kRoutes[int(route)], named(0), to);
       }
       case Opcode::Dot:
-      case Opcode::MmaStart:
-        return fmt::format("{} {}: {} = {} x {}", text, op.get(ir::attr::instruction), name(op.result()),
-                           name(op.operand(0)), name(op.operand(1)));
-      case Opcode::SharedStore:
-        return fmt::format("{}: {} to {}", text, name(op.operand(0)), name(op.operand(1)));
+      case Opcode::MmaStart: {
+        const std::string b = named(1), a = named(0);
+        return fmt::format("{} {}: {} = {} x {}", text, op.get(ir::attr::instruction), name(op.result()), a, b);
+      }
+      case Opcode::SharedStore: {
+        const std::string to = named(1);
+        return fmt::format("{}: {} to {}", text, named(0), to);
+      }
       case Opcode::Reduce:
       case Opcode::Scan:
         return fmt::format("{} along {}: {}", text, op.get(ir::attr::axis), name(op.operand(0)));
