@@ -39,18 +39,30 @@ TEST_F(Command, HelpHasExamples) {
     EXPECT_EQ(r.status, 0);
     EXPECT_HAS(r.out, fmt::format("Examples:\n  tegula {}", command));
   }
-  EXPECT_EQ(tegula("").status, 2);
-  EXPECT_EQ(tegula("frobnicate").status, 2);
 }
 
 TEST_F(Command, TellsCommandsThatThereAre) {
   Result r = tegula("runs add.py");
   EXPECT_EQ(r.status, 2);
-  EXPECT_HAS(r.err, "\n  hint: did you mean 'run'?\n");
-  EXPECT_HAS(
-      tegula("explode").err,
-      "\n  hint: there is no command 'explode'; there are check, compile, build, explain, run, debug, tune, cache, "
-      "completion, man\n");
+  EXPECT_EQ(r.err, "error: there is no command 'runs'\n  hint: did you mean 'run'?\n");
+  const std::string all = "there are check, compile, build, explain, run, debug, tune, cache, completion, man";
+  EXPECT_EQ(tegula("explode").err, "error: there is no command 'explode'\n  hint: " + all + "\n");
+  r = tegula("");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_EQ(r.err, "error: no command is given\n  hint: " + all + "; `tegula --help` has examples\n");
+}
+
+TEST_F(Command, TellsOptionsThatThereAre) {
+  Result r = tegula("run add.py::add --gird 64");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_EQ(r.err, "error: 'run' has no option '--gird'\n  hint: did you mean '--grid'?\n");
+  EXPECT_EQ(tegula("compile add.py::add --num-wraps=8").err,
+            "error: 'compile' has no option '--num-wraps'\n  hint: did you mean '--num-warps'?\n");
+  EXPECT_EQ(tegula("compile add.py::add --quickly").err,
+            "error: 'compile' has no option '--quickly'\n  hint: `tegula compile --help` tells what it takes\n");
+  EXPECT_EQ(tegula("compile add.py::add again").err,
+            "error: 'again' is one word too many\n  hint: `tegula compile --help` tells what it takes\n");
+  EXPECT_EQ(tegula("run").err, "error: KERNEL is required\n  hint: `tegula run --help` tells what it takes\n");
 }
 
 TEST_F(Command, TellsAsJson) {
@@ -66,9 +78,49 @@ TEST_F(Command, TellsAsJson) {
   EXPECT_HAS(r.out, "\"name\": \"n\",\n      \"type\": \"i32\",\n      \"bytes\": 4,\n      \"multiple_of\": 1\n");
   EXPECT_HAS(r.out, "\"threads\": 128");
   EXPECT_HAS(r.out, "\"registers\": ");
-  EXPECT_EQ(tegula("compile add.py::add --json --constexpr BLOCK=256" + kTypes).err,
-            "error: --json takes the place of the code on standard output: name a file for it with -o FILE\n");
+  EXPECT_EQ(tegula("compile add.py::add --constexpr BLOCK=256 --json" + kTypes).out, r.out);
+  EXPECT_EQ(tegula("compile add.py::add --constexpr BLOCK=256 --json --emit=tile -o add.tile" + kTypes).out, r.out);
+  EXPECT_HAS(file("add.tile"), "func @add");
   EXPECT_HAS(tegula("cache --json").out, "\"kernels\": 0");
+  EXPECT_EQ(tegula("cache --json --tuning").out, "[]\n");
+  EXPECT_EQ(tegula("cache --json --clear").status, 2);
+}
+
+TEST_F(Command, TellsRunsAsJson) {
+  const std::string arrays = " --random x=f32[300] --zeros out=f32[300] --arg n=300 --constexpr BLOCK=256 --json ";
+  Result r = tegula("run add.py::add --grid 2 --random y=f32[300] --out out=o.npy" + arrays);
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_TRUE(r.out.starts_with("{\n  \"device\": \"emulator (sm_90a)")) << r.out;
+  EXPECT_HAS(r.out, "\"config\": \"BLOCK=256 num_warps=4 num_stages=3\",\n");
+  EXPECT_HAS(r.out, "\"name\": \"out\",\n      \"type\": \"f32\",\n      \"shape\": [\n        300\n      ],");
+  EXPECT_HAS(r.out, "\"file\": \"o.npy\"");
+  EXPECT_HAS(r.out, "\"warnings\": []");
+
+  r = tegula("run add.py::add --grid 2 --random y=f32[100]" + arrays);
+  EXPECT_EQ(r.status, 3);
+  EXPECT_TRUE(
+      r.out.starts_with("{\"errors\":[{\"file\":\"add.py\",\"line\":9,\"column\":48,\"message\":\"kernel 'add': "
+                        "out-of-bounds read"))
+      << r.out;
+  r = tegula("run add.py::add --grid 2 --random z=f32[100]" + arrays);
+  EXPECT_EQ(r.status, 2);
+  EXPECT_TRUE(
+      r.out.starts_with("{\"errors\":[{\"file\":null,\"line\":0,\"column\":0,\"message\":\"kernel 'add' has no"))
+      << r.out;
+
+  write("nan.py",
+        "import triton\nimport triton.language as tl\n@triton.jit\ndef k(x):\n    i = tl.arange(0, 16)\n"
+        "    tl.store(x + i, tl.log(tl.load(x + i) - 1.0))\n");
+  r = tegula("run nan.py --check --zeros x=f32[16] --json");
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_HAS(r.out, "\"warnings\": [\n    {\n      \"file\": \"nan.py\",\n      \"line\": 6,\n      \"column\": 21,\n");
+  EXPECT_HAS(r.out, "\"least\": null");
+  EXPECT_HAS(r.out, "\"not_finite\": 16");
+
+  r = tegula("tune add.py::add --space num_warps=2,4 --random y=f32[300]" + arrays);
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_HAS(r.out, "\"by\": \"model\"");
+  EXPECT_HAS(r.out, "\"best\": \"BLOCK=256 num_warps=");
 }
 
 TEST_F(Command, DescribesItselfToShellsAndMan) {

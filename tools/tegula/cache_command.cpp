@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "runtime/base/error.h"
 #include "runtime/store/image_cache.h"
 #include "runtime/tuning/tuning_store.h"
+#include "tools/tegula/arguments.h"
 #include "tools/tegula/commands.h"
 #include "tools/tegula/json.h"
 
@@ -27,6 +29,20 @@ struct Options {
   std::string export_to, import_from;
   std::vector<std::string> merge;
 };
+
+Json problems_json(TuningStore& store) {
+  Json problems = Json::array();
+  for (const auto& [problem, rows] : store.problems()) {
+    const std::optional<std::string> winner = store.winner(problem);
+    problems.push_back({{"kernel", problem.kernel},
+                        {"key", problem.key},
+                        {"gpu", problem.gpu},
+                        {"driver", problem.driver},
+                        {"candidates", rows},
+                        {"winner", winner ? Json(*winner) : Json()}});
+  }
+  return problems;
+}
 
 void list(TuningStore& store) {
   for (const auto& [problem, rows] : store.problems())
@@ -62,6 +78,9 @@ void merge(ImageCache& cache, TuningStore& store, const std::string& folder) {
 }
 
 int cache_command(const Options& o) {
+  if (o.json && (o.clear || o.clear_tuning || !o.export_to.empty() || !o.import_from.empty() || !o.merge.empty()))
+    throw UsageError(
+        "--json tells what is there, alone or with --tuning; it does not go with what changes or exports it");
   ImageCache cache;
   if (cache.folder().empty()) {
     fmt::print("no place for a cache is known: set TEGULA_CACHE_DIR or HOME\n");
@@ -71,7 +90,8 @@ int cache_command(const Options& o) {
   for (const std::string& folder : o.merge) merge(cache, store, folder);
   if (!o.import_from.empty()) import_from(store, o.import_from);
   if (!o.export_to.empty()) export_to(store, o.export_to);
-  if (o.tuning) list(store);
+  if (o.tuning && o.json) print_json(problems_json(store));
+  if (o.tuning && !o.json) list(store);
   if (o.clear_tuning) {
     store.clear();
     fmt::print("tuning results cleared\n");
@@ -82,7 +102,7 @@ int cache_command(const Options& o) {
   int64_t rows = 0;
   auto problems = store.problems();
   for (const auto& [problem, n] : problems) rows += n;
-  if (o.json && !o.clear) {
+  if (o.json) {
     print_json({{"folder", cache.folder().string()},
                 {"kernels", stats.images},
                 {"links", stats.links},
@@ -115,7 +135,7 @@ Command add_cache(CLI::App& parent) {
   app->add_option("--export", o->export_to, "Write all tuning results to a file, one line each; - is the output");
   app->add_option("--import", o->import_from,
                   "Take in the tuning results of such a file; the later measured one stays");
-  app->add_flag("--json", o->json, "Tell what is there as JSON");
+  app->add_flag("--json", o->json, "Tell what is there as JSON; with --tuning what was tuned");
   app->add_option("--merge", o->merge, "Take in the compiled kernels and tuning results of other cache folders");
   app->add_flag("--clear-tuning", o->clear_tuning, "Remove all tuning results (after --export)");
   app->footer(

@@ -39,15 +39,16 @@ struct Options {
   bool json = false;
 };
 
-void write_output(const std::string& path, std::string_view data) {
-  if (path.empty()) {
-    std::fwrite(data.data(), 1, data.size(), stdout);
+/// The code, to the file of -o or standard output; that is for the facts alone with --json.
+void write_output(const Options& o, std::string_view data) {
+  if (o.output.empty()) {
+    if (!o.json) std::fwrite(data.data(), 1, data.size(), stdout);
     return;
   }
-  std::ofstream out(path, std::ios::binary);
+  std::ofstream out(o.output, std::ios::binary);
   out.write(data.data(), std::streamsize(data.size()));
   out.close();
-  if (!out) throw FileError(fmt::format("cannot write '{}': {}", path, std::strerror(errno)));
+  if (!out) throw FileError(fmt::format("cannot write '{}': {}", o.output, std::strerror(errno)));
 }
 
 /// Prints what is known of the code; `assembled` may be null, then `why` says why.
@@ -116,6 +117,7 @@ Shared<ir::Func> tile_func(const Kernel& kernel, const std::vector<ArgType>& typ
                            const Options& o, const Target& target) try {
   return kernel.tile_func(types, launch, target.name);
 } catch (const CompileError& e) {
+  if (o.json) throw;
   fmt::print(stderr, "{}", e.what());
   const bool of_pointers = std::string_view(e.what()).find("pointer") != std::string_view::npos;
   if (const auto names = untyped(kernel, o.args); of_pointers && !names.empty())
@@ -125,9 +127,7 @@ Shared<ir::Func> tile_func(const Kernel& kernel, const std::vector<ArgType>& typ
 }
 
 int compile_command(const Options& o) {
-  if (o.json && o.output.empty())
-    throw UsageError("--json takes the place of the code on standard output: name a file for it with -o FILE");
-  if (o.emit == "cubin" && o.output.empty())
+  if (o.emit == "cubin" && o.output.empty() && !o.json)
     throw UsageError("--emit=cubin writes a binary file: name it with -o FILE");
   KernelName name = parse_kernel_name(o.kernel);
   CompileOptions options;
@@ -147,8 +147,8 @@ int compile_command(const Options& o) {
   const Shared<ir::Func> func = tile_func(kernel, types, launch, o, options.target);
   if (!func) return 1;
   if (o.emit == "tile") {
-    write_output(o.output, ir::print(*func));
-    return 0;
+    write_output(o, ir::print(*func));
+    if (!o.json) return 0;
   }
 
   std::string llvm;
@@ -161,8 +161,8 @@ int compile_command(const Options& o) {
   Diagnostics diags;
   std::optional<KernelImage> image = compile(*func, options, diags);
   if (!image || diags.has_errors()) throw CompileError(diags);
-  if (o.emit == "llvm") write_output(o.output, llvm);
-  if (o.emit == "ptx") write_output(o.output, image->ptx);
+  if (o.emit == "llvm") write_output(o, llvm);
+  if (o.emit == "ptx") write_output(o, image->ptx);
   if (o.times) print_times(times);
 
   std::string why;
@@ -170,13 +170,13 @@ int compile_command(const Options& o) {
   if (o.emit == "cubin" || o.emit == "sass") {
     if (!assembled) throw DeviceError(fmt::format("a cubin takes an assembler: {}", why));
     const std::string cubin(assembled->cubin.begin(), assembled->cubin.end());
-    write_output(o.output, o.emit == "sass" ? disassemble(cubin) : cubin);
+    write_output(o, o.emit == "sass" ? disassemble(cubin) : cubin);
   }
   if (assembled) {
     image->registers = assembled->registers;
     image->spill_bytes = assembled->spill_bytes;
   }
-  if (o.emit == "cubin") write_output(o.output + ".json", image_json(*image).dump(2) + "\n");
+  if (o.emit == "cubin" && !o.output.empty()) replace_file(o.output + ".json", image_json(*image).dump(2) + "\n");
   if (o.json) {
     print_json(image_json(*image));
     return 0;
@@ -205,7 +205,8 @@ Command add_compile(CLI::App& parent) {
   app->add_option("--global", o->globals, kGlobalHelp)->allow_extra_args(false);
   add_launch_options(*app, o->launch);
   app->add_option("-o,--output", o->output, "Output file; standard output if not given");
-  app->add_flag("--json", o->json, "Tell what is known of the code as JSON, on standard output");
+  app->add_flag("--json", o->json,
+                "Tell what is known of the code as JSON, in its place; -o names a file for the code");
   app->add_flag("--times", o->times, "Print the time of each pass");
   app->footer(
       "A kernel with @triton.autotune whose constexprs are not given is compiled with its first configuration.\n"

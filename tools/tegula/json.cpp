@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <regex>
+
 namespace tegula::cli {
 
 namespace {
@@ -70,9 +72,21 @@ Json packaged_json(const PackagedKernel& kernel) {
           {"codes", codes}};
 }
 
-Json mistakes_json(const CompileError& error) {
+Json message_json(const std::string& text) {
+  static const std::regex kPlace("([^\\s:,'\"()]+):(\\d+):(\\d+)");
+  std::smatch found;
+  const bool has_place = std::regex_search(text, found, kPlace);
+  return {{"file", has_place ? Json(found[1].str()) : Json()},
+          {"line", has_place ? std::stoi(found[2]) : 0},
+          {"column", has_place ? std::stoi(found[3]) : 0},
+          {"message", text}};
+}
+
+Json mistakes_json(const std::exception& error) {
   Json mistakes = Json::array();
-  for (const Diag& d : error.diags()) {
+  const auto* compile_error = dynamic_cast<const CompileError*>(&error);
+  if (!compile_error) return Json::array({message_json(error.what())});
+  for (const Diag& d : compile_error->diags()) {
     if (d.severity != Severity::Error) continue;
     mistakes.push_back({{"file", d.loc.file ? Json(*d.loc.file) : Json()},
                         {"line", d.loc.line},
@@ -84,5 +98,7 @@ Json mistakes_json(const CompileError& error) {
 }
 
 void print_json(const Json& json) { fmt::print("{}\n", json.dump(2)); }
+
+void print_line(const Json& json) { fmt::print("{}\n", json.dump()); }
 
 }  // namespace tegula::cli

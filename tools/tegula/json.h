@@ -15,10 +15,14 @@ using Json = nlohmann::ordered_json;
 Json image_json(const KernelImage& image);
 /// A specialisation of a package with the codes that it has.
 Json packaged_json(const PackagedKernel& kernel);
-/// The mistakes of a CompileError, with their places and hints.
-Json mistakes_json(const CompileError& error);
+/// What an error says: the mistakes of a CompileError, each with its place and hint, else its text.
+Json mistakes_json(const std::exception& error);
+/// A warning or mistake that is a text, with the first place that it names as FILE:LINE:COLUMN (null and 0: none).
+Json message_json(const std::string& text);
 
 /// Prints it, with an end of line, to standard output.
 void print_json(const Json& json);
+/// The same as one line.
+void print_line(const Json& json);
 
 }  // namespace tegula::cli

@@ -8,6 +8,7 @@
 #include "dsl/tegula.h"
 #include "tools/tegula/arguments.h"
 #include "tools/tegula/commands.h"
+#include "tools/tegula/json.h"
 #include "tools/tegula/launch_values.h"
 
 namespace tegula::cli {
@@ -18,28 +19,68 @@ struct Options {
   std::string kernel;
   std::string grid = "1";
   std::vector<std::string> out;
+  bool json = false;
   LaunchTexts launch;
 };
 
-void print_summary(const std::string& name, const Array& array, const std::string& file) {
-  double least = INFINITY, most = -INFINITY, sum = 0;
-  int64_t n = array.size(), not_finite = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    double x = array.at(i);
+struct Summary {
+  double least = INFINITY, most = -INFINITY, mean = 0;  // of the finite elements
+  int64_t finite = 0, not_finite = 0;
+};
+
+Summary summarise(const Array& array) {
+  Summary s;
+  for (int64_t i = 0; i < array.size(); ++i) {
+    const double x = array.at(i);
     if (!std::isfinite(x)) {
-      ++not_finite;
+      ++s.not_finite;
       continue;
     }
-    least = std::min(least, x);
-    most = std::max(most, x);
-    sum += x;
+    ++s.finite;
+    s.least = std::min(s.least, x);
+    s.most = std::max(s.most, x);
+    s.mean += x;
   }
+  if (s.finite) s.mean /= double(s.finite);
+  return s;
+}
+
+void print_summary(const std::string& name, const Array& array, const Summary& s, const std::string& file) {
   fmt::print("{}: {}", name, describe(array));
-  if (n > not_finite) fmt::print(", from {:.6g} to {:.6g}, mean {:.6g}", least, most, sum / double(n - not_finite));
-  if (not_finite) fmt::print(", {} not finite", not_finite);
+  if (s.finite) fmt::print(", from {:.6g} to {:.6g}, mean {:.6g}", s.least, s.most, s.mean);
+  if (s.not_finite) fmt::print(", {} not finite", s.not_finite);
   if (!file.empty()) fmt::print(" -> {}", file);
   fmt::print("\n");
 }
+
+Json summary_json(const std::string& name, const Array& array, const Summary& s, const std::string& file) {
+  auto of_finite = [&](double value) { return s.finite ? Json(value) : Json(); };
+  return {{"name", name},
+          {"type", elem_info(array.elem).text},
+          {"shape", array.shape},
+          {"least", of_finite(s.least)},
+          {"most", of_finite(s.most)},
+          {"mean", of_finite(s.mean)},
+          {"not_finite", s.not_finite},
+          {"file", file.empty() ? Json() : Json(file)}};
+}
+
+// Collects the warnings of a launch for as long as it lives; the standard error stream still has them.
+class Warnings {
+ public:
+  Warnings() {
+    before_ = set_message_handler([this](MessageKind kind, std::string_view text) {
+      fmt::print(stderr, "{}{}\n", kind == MessageKind::Warning ? "tegula: warning: " : "", text);
+      if (kind == MessageKind::Warning) list.push_back(message_json(std::string(text)));
+    });
+  }
+  ~Warnings() { set_message_handler(before_); }
+
+  Json list = Json::array();
+
+ private:
+  MessageHandler before_;
+};
 
 int run_command(const Options& o) {
   std::shared_ptr<Device> device;  // outlives the kernels and buffers below
@@ -60,23 +101,37 @@ int run_command(const Options& o) {
     files[array] = file;
   }
 
+  std::optional<Warnings> warnings;
+  if (o.json) warnings.emplace();
   std::string why;
   device = open_device(o.launch, why);
-  fmt::print("{}\n", why);
+  if (!o.json) fmt::print("{}\n", why);
   std::vector<Arg> args = values.upload(*device, kernel);
   auto extents = [&](const Config& c) { return grid(grid_names(kernel, args, c)); };
   const Kernel::Ready ready = kernel.ready(*device, detail::GridRef(extents), options, args);
-  fmt::print("{}: {}\n", kernel.name(), ready.config->to_string());
+  if (!o.json) fmt::print("{}: {}\n", kernel.name(), ready.config->to_string());
   std::fflush(stdout);
   kernel.launch(*device, detail::GridRef(extents), options, std::span<const Arg>(args));
   device->synchronize();
+  Json arrays = Json::array();
   for (auto& [array, v] : values.items()) {
     if (!v.array) continue;
     v.buffer.download(std::span<uint8_t>(v.array->bytes));
-    auto file = files.find(array);
-    if (file != files.end()) write_npy(file->second, *v.array);
-    print_summary(array, *v.array, file == files.end() ? "" : file->second);
+    const auto found = files.find(array);
+    const std::string file = found == files.end() ? "" : found->second;
+    if (!file.empty()) write_npy(file, *v.array);
+    const Summary summary = summarise(*v.array);
+    if (o.json)
+      arrays.push_back(summary_json(array, *v.array, summary, file));
+    else
+      print_summary(array, *v.array, summary, file);
   }
+  if (o.json)
+    print_json({{"device", why},
+                {"kernel", kernel.name()},
+                {"config", ready.config->to_string()},
+                {"arrays", arrays},
+                {"warnings", warnings->list}});
   return 0;
 }
 
@@ -93,6 +148,7 @@ Command add_run(CLI::App& parent) {
                 "Run on the emulator with all its checks: bounds, races, what nobody has written, overflow of indices, "
                 "births of NaNs, and asserts of the kernel");
   app->add_option("--out", o->out, "NAME=FILE.npy: where to write an array after the run")->allow_extra_args(false);
+  app->add_flag("--json", o->json, "Tell of the run, its warnings or its mistakes as JSON");
   app->footer(std::string(kLaunchHelp) +
               "After the run every array is summarised, and those of --out are written.\n\n"
               "Examples:\n"

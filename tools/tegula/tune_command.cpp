@@ -11,6 +11,7 @@
 #include "runtime/tuning/report.h"
 #include "tools/tegula/arguments.h"
 #include "tools/tegula/commands.h"
+#include "tools/tegula/json.h"
 #include "tools/tegula/launch_values.h"
 
 namespace tegula::cli {
@@ -25,6 +26,7 @@ struct Options {
   bool refresh = false;
   bool pinned = false;
   int gpus = 1;
+  bool json = false;
   LaunchTexts launch;
 };
 
@@ -67,6 +69,34 @@ class ProgressBar {
   size_t done_ = 0;
 };
 
+void print_report(const TuneReport& report, const Device& device) {
+  fmt::print("kernel  {}\nkey     {}\n", report.problem.kernel, report.problem.key);
+  if (device.info().emulator)
+    fmt::print("{}The emulator times nothing: this is the model's choice.\n",
+               report.results.empty() ? "" : tuning_table(report.results, ""));
+  else
+    fmt::print("{}{} of {} candidates timed now, {:.2f} s\n", tuning_table(report.results, report.winner), report.timed,
+               report.results.size(), report.seconds);
+  fmt::print("best    {}\n", report.best.to_string());
+}
+
+Json report_json(const TuneReport& report, const Device& device) {
+  Json candidates = Json::array();
+  for (const TuningResult& r : report.results)
+    candidates.push_back({{"config", r.config},
+                          {"status", to_string(r.status)},
+                          {"reason", r.reason},
+                          {"times_us", r.times_us},
+                          {"predicted_us", r.predicted_us},
+                          {"registers", r.registers < 0 ? Json() : Json(r.registers)},
+                          {"spill_bytes", r.spill_bytes < 0 ? Json() : Json(r.spill_bytes)},
+                          {"shared_bytes", r.shared_bytes < 0 ? Json() : Json(r.shared_bytes)}});
+  return {{"kernel", report.problem.kernel}, {"key", report.problem.key},
+          {"best", report.best.to_string()}, {"by", device.info().emulator ? "model" : "times"},
+          {"timed_now", report.timed},       {"seconds", report.seconds},
+          {"candidates", candidates}};
+}
+
 int tune_command(const Options& o) {
   std::shared_ptr<Device> device;  // outlives the kernels and buffers below
   KernelName name = parse_kernel_name(o.kernel);
@@ -89,7 +119,7 @@ int tune_command(const Options& o) {
 
   std::string why;
   device = open_device(o.launch, why);
-  fmt::print("{}\n", why);
+  if (!o.json) fmt::print("{}\n", why);
   std::vector<std::unique_ptr<Device>> more;
   for (int i = 1; i < o.gpus; ++i) more.push_back(open_cuda_device(i));
   TuneOptions how;
@@ -101,14 +131,10 @@ int tune_command(const Options& o) {
   std::vector<Arg> args = values.upload(*device, kernel);
   auto extents = [&](const Config& c) { return grid(grid_names(kernel, args, c)); };
   TuneReport report = kernel.tune(*device, detail::GridRef(extents), options, args, how);
-  fmt::print("kernel  {}\nkey     {}\n", report.problem.kernel, report.problem.key);
-  if (device->info().emulator)
-    fmt::print("{}The emulator times nothing: this is the model's choice.\n",
-               report.results.empty() ? "" : tuning_table(report.results, ""));
+  if (o.json)
+    print_json(report_json(report, *device));
   else
-    fmt::print("{}{} of {} candidates timed now, {:.2f} s\n", tuning_table(report.results, report.winner), report.timed,
-               report.results.size(), report.seconds);
-  fmt::print("best    {}\n", report.best.to_string());
+    print_report(report, *device);
   return 0;
 }
 
@@ -135,6 +161,7 @@ Command add_tune(CLI::App& parent) {
       ->capture_default_str()
       ->check(CLI::Range(1, 64));
   o->launch.add_options(*app);
+  app->add_flag("--json", o->json, "Tell of the choice and its candidates as JSON");
   app->footer(std::string(kLaunchHelp) +
               "Results are kept, and launches find them; see tegula cache --help.\n\n"
               "Examples:\n"
