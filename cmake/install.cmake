@@ -24,7 +24,7 @@ endfunction()
 
 set(roots runtime/package/package.h runtime/cuda_device.h runtime/sealing.h runtime/stream.h)
 if(TEGULA_COMPILER)
-  list(APPEND roots dsl/tegula.h dsl/debug.h dsl/kernel_list.h dsl/package_writer.h kernels/kernels.h
+  list(APPEND roots dsl/tegula.h dsl/debug.h dsl/explain.h dsl/kernel_list.h dsl/package_writer.h kernels/kernels.h
     runtime/store/image_cache.h runtime/tuning/tuning_store.h)
 endif()
 tegula_header_closure(public_headers ${roots})
