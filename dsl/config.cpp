@@ -79,7 +79,14 @@ size_t ConstexprTuple::num_args() const {
 
 // ---- LaunchArgs
 
+const std::vector<std::pair<std::string, LaunchArgs::Value>>& LaunchArgs::items() const {
+  if (asked_)
+    for (const auto& item : items_) asked_->push_back(item.first);
+  return items_;
+}
+
 const LaunchArgs::Value* LaunchArgs::find(std::string_view name) const {
+  if (asked_) asked_->emplace_back(name);
   for (const auto& [known, value] : items_)
     if (known == name) return &value;
   return nullptr;

@@ -86,10 +86,14 @@ class LaunchArgs {
   void set(std::string_view name, Value value);
   void set_constexpr(std::string_view name, const Constexpr& value);
 
-  const std::vector<std::pair<std::string, Value>>& items() const { return items_; }
+  const std::vector<std::pair<std::string, Value>>& items() const;
+
+  /// From now on the names that are asked for are added to `asked`, which must live as long; by items() all.
+  void note_asked(std::vector<std::string>* asked) { asked_ = asked; }
 
  private:
   std::vector<std::pair<std::string, Value>> items_;
+  std::vector<std::string>* asked_ = nullptr;
 };
 
 class HookedLaunch;  // dsl/hooks.h

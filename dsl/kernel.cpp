@@ -417,9 +417,10 @@ Config choose_config(KernelState& state, Device& device, GridRef grid, const Lau
 }
 
 // Writes the specialisation down, with what its options follow from: values of arguments that are a key of tuning or
-// that heuristics look at.
+// that heuristics looked at (`asked`).
 void record_launch(const KernelState& state, const std::vector<ArgType>& types, const LaunchOptions& full,
-                   const Device& device, const LaunchOptions& options, std::span<const Arg> args) {
+                   const Device& device, const LaunchOptions& options, std::span<const Arg> args,
+                   const std::vector<std::string>& asked) {
   if (state.key_args.empty() && !state.autotune) return dsl::record(*state.source, types, full, nullptr);
   if (dsl::has_tuple_arguments(options))
     return dsl::record_missing(*state.source, "it is tuned or has heuristics, and tuples as arguments");
@@ -430,29 +431,33 @@ void record_launch(const KernelState& state, const std::vector<ArgType>& types, 
     choice.key = std::move(problem.key);
   }
   const auto params = dsl::runtime_params(*state.source, options, args.size());
-  for (int position : state.key_args) {
-    const size_t i = size_t(position);
-    if (i >= args.size()) continue;
+  auto decides = [&](const std::string& name) {
+    auto is_name = [&](const std::vector<std::string>& names) {
+      return std::find(names.begin(), names.end(), name) != names.end();
+    };
+    return is_name(asked) || (state.autotune && is_name(state.autotune->key));
+  };
+  for (size_t i = 0; i < args.size(); ++i) {
     const Arg& arg = args[i];
-    if (arg.kind == Arg::Kind::Float)
-      return dsl::record_missing(*state.source,
-                                 fmt::format("its options may follow from the number '{}'", params[i]->name));
-    if (arg.kind != Arg::Kind::Pointer && arg.kind != Arg::Kind::Descriptor)
-      choice.when.push_back({params[i]->name, arg.i});
+    if (arg.kind == Arg::Kind::Pointer || arg.kind == Arg::Kind::Descriptor || !decides(params[i]->name)) continue;
+    choice.when.push_back({params[i]->name, arg.kind == Arg::Kind::Float ? Number(arg.f) : Number(arg.i)});
   }
   dsl::record(*state.source, types, full, &choice);
 }
 
 Found make_ready(const Kernel& kernel, KernelState& state, const dsl::LaunchKey& key, const Config& declared,
                  Device& device, const LaunchOptions& options, std::span<const Arg> args) {
-  const LaunchOptions full = dsl::with_heuristics(state, args, dsl::options_of(declared, options));
+  std::vector<std::string> asked;
+  const bool recording = dsl::is_recording();
+  const LaunchOptions full =
+      dsl::with_heuristics(state, args, dsl::options_of(declared, options), recording ? &asked : nullptr);
   Config config = dsl::config_of(full);
   config.pre_hook = declared.pre_hook;
   Found found{};
   if (config.pre_hook) found.hooked = call_hook(state, config, device, options.stream, args);
   const std::vector<ArgType> types = kernel.classify(found.hooked ? found.hooked->values() : args, full);
   LaunchHandle handle = state.handle_for(device, types, full);
-  if (dsl::is_recording()) record_launch(state, types, full, device, options, args);
+  if (recording) record_launch(state, types, full, device, options, args, asked);
   found.ready =
       state.ready.insert(std::make_unique<dsl::ReadyLaunch>(key, options, std::move(handle), std::move(config)));
   found.is_new = true;

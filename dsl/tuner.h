@@ -18,9 +18,10 @@ std::vector<int> key_positions(const KernelSource& kernel, const Autotune* tunin
 /// Whether the launch leaves it to tuning to give the constexprs of the configurations. Throws LaunchError if it gives
 /// some of them, and what was wrong with the source's declaration if constexprs are missing that it might have given.
 bool leaves_open(const detail::KernelState& state, const LaunchOptions& options);
-/// The options with every constexpr that heuristics make and that the launch does not give.
-LaunchOptions with_heuristics(const detail::KernelState& state, std::span<const Arg> args,
-                              const LaunchOptions& options);
+/// The options with every constexpr that heuristics make and that the launch does not give. `asked`, if given, receives
+/// the names that the heuristics looked at.
+LaunchOptions with_heuristics(const detail::KernelState& state, std::span<const Arg> args, const LaunchOptions& options,
+                              std::vector<std::string>* asked = nullptr);
 
 /// The arguments of a launch, the constexprs of its options and the options themselves, by name.
 LaunchArgs launch_args(const KernelSource& kernel, std::span<const Arg> args, const LaunchOptions& options);

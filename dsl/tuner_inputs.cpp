@@ -135,10 +135,12 @@ bool leaves_open(const KernelState& state, const LaunchOptions& options) {
   return given.empty();
 }
 
-LaunchOptions with_heuristics(const KernelState& state, std::span<const Arg> args, const LaunchOptions& options) {
+LaunchOptions with_heuristics(const KernelState& state, std::span<const Arg> args, const LaunchOptions& options,
+                              std::vector<std::string>* asked) {
   LaunchOptions out = options;
   if (state.heuristics.empty()) return out;
   LaunchArgs view = launch_args(*state.source, args, options);
+  view.note_asked(asked);
   for (const Heuristic& h : state.heuristics) {
     if (std::any_of(options.constexprs.begin(), options.constexprs.end(),
                     [&](const ConstexprArg& c) { return c.name == h.param; }))

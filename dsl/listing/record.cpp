@@ -124,7 +124,7 @@ void record(const KernelSource& source, const std::vector<ArgType>& types, const
   if (choice) {
     line->gpu = choice->gpu;
     line->choice = choice->key;
-    for (const NamedInteger& c : choice->when) line->when.push_back(fmt::format("{}={}", c.name, c.value));
+    for (const ArgumentValue& value : choice->when) line->when.push_back(when_text(value));
   }
   Record::of_process().add(file, to_string(*line));
 } catch (const FileError& e) {

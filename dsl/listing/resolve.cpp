@@ -105,12 +105,22 @@ PackagedChoice choice_of(const ListedKernel& listed) {
   for (const std::string& text : listed.when) {
     auto [name, value] = split_assignment(text, "--when");
     const Constexpr parsed = parse_constexpr(value);
-    const auto* i = std::get_if<int64_t>(&parsed);
-    const auto* b = std::get_if<bool>(&parsed);
-    if (!i && !b) throw TextError(fmt::format("--when '{}': expected an integer", text));
-    choice.when.push_back({name, i ? *i : int64_t(*b)});
+    if (const auto* i = std::get_if<int64_t>(&parsed))
+      choice.when.push_back({name, *i});
+    else if (const auto* b = std::get_if<bool>(&parsed))
+      choice.when.push_back({name, int64_t(*b)});
+    else if (const auto* f = std::get_if<double>(&parsed))
+      choice.when.push_back({name, *f});
+    else
+      throw TextError(fmt::format("--when '{}': expected a number", text));
   }
   return choice;
+}
+
+std::string when_text(const ArgumentValue& value) {
+  const auto* f = std::get_if<double>(&value.value);
+  return fmt::format("{}={}", value.name,
+                     f ? to_string(Constexpr(*f)) : fmt::to_string(std::get<int64_t>(value.value)));
 }
 
 }  // namespace tegula::dsl

@@ -44,5 +44,7 @@ std::optional<ListedKernel> listed(const KernelSource& source, const std::vector
 
 /// The problem that a configuration was chosen for, as lines and packages have it.
 PackagedChoice choice_of(const ListedKernel& listed);
+/// "cols=4096": a value of a choice as `--when` takes it.
+std::string when_text(const ArgumentValue& value);
 
 }  // namespace tegula::dsl

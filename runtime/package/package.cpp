@@ -22,7 +22,7 @@ namespace {
 // A file: the magic, the version, the signature or none, XXH3-64 of what follows, the kernels. What is signed are the
 // magic, the version and the kernels.
 constexpr std::string_view kMagic = "TegulaPackage\r\n";
-constexpr uint32_t kVersion = 4;
+constexpr uint32_t kVersion = 5;
 
 uint64_t digest_of(std::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
@@ -48,6 +48,33 @@ std::vector<NamedInteger> read_integers(ByteReader& r) {
     i.value = r.number<int64_t>();
   }
   return integers;
+}
+
+void write(ByteWriter& w, const std::vector<ArgumentValue>& values) {
+  w.number(uint64_t(values.size()));
+  for (const ArgumentValue& v : values) {
+    w.bytes(v.name);
+    w.number(uint8_t(v.value.index()));
+    std::visit([&](auto value) { w.number(std::bit_cast<int64_t>(value)); }, v.value);
+  }
+}
+
+std::vector<ArgumentValue> read_values(ByteReader& r) {
+  std::vector<ArgumentValue> values(r.count());
+  for (ArgumentValue& v : values) {
+    v.name = r.bytes<std::string>();
+    const uint8_t kind = r.number<uint8_t>();
+    const int64_t bits = r.number<int64_t>();
+    r.require(kind <= 1);
+    v.value = kind == 1 ? Number(std::bit_cast<double>(bits)) : Number(bits);
+  }
+  return values;
+}
+
+// Whether an argument has the value that a specialisation was chosen for.
+bool has_value(const Arg& arg, const Number& value) {
+  if (const auto* f = std::get_if<double>(&value)) return arg.kind == Arg::Kind::Float && arg.f == *f;
+  return arg.kind != Arg::Kind::Float && arg.i == std::get<int64_t>(value);
 }
 
 std::string signed_part(std::string_view payload) {
@@ -121,7 +148,7 @@ void read_facts(ByteReader& r, PackagedKernel& k) {
   for (PackagedChoice& choice : k.choices) {
     choice.gpu = r.bytes<std::string>();
     choice.key = r.bytes<std::string>();
-    choice.when = read_integers(r);
+    choice.when = read_values(r);
   }
   k.key = r.bytes<std::string>();
   k.options = r.bytes<std::string>();
@@ -184,9 +211,9 @@ std::string why_not(const LaunchHandle& handle, std::span<const Arg> args) {
 }
 
 // Positions of the named arguments among those of a launch, in parts.
-std::vector<std::pair<size_t, int64_t>> positions(const KernelImage& image, const std::vector<NamedInteger>& when) {
-  std::vector<std::pair<size_t, int64_t>> out;
-  for (const NamedInteger& condition : when) {
+std::vector<std::pair<size_t, Number>> positions(const KernelImage& image, const std::vector<ArgumentValue>& when) {
+  std::vector<std::pair<size_t, Number>> out;
+  for (const ArgumentValue& condition : when) {
     size_t param = 0, constant = 0;
     for (size_t i = 0; i < image.params.size() + image.constants.size(); ++i) {
       const bool compiled_in = constant < image.constants.size() && size_t(image.constants[constant].position) == i;
@@ -449,8 +476,8 @@ size_t PackagedLaunch::find(std::span<const Arg> args) const {
     parts = in_parts(args);
     args = parts;
   }
-  auto holds = [&](const std::pair<size_t, int64_t>& c) {
-    return c.first < args.size() && args[c.first].i == c.second;
+  auto holds = [&](const std::pair<size_t, Number>& c) {
+    return c.first < args.size() && has_value(args[c.first], c.second);
   };
   for (const Candidate& candidate : candidates_)
     if (std::all_of(candidate.when.begin(), candidate.when.end(), holds) && handles_[candidate.form].fits(args))

@@ -10,6 +10,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "runtime/launch.h"
@@ -26,18 +28,26 @@ struct PackagedCode {
   bool operator==(const PackagedCode&) const = default;
 };
 
-/// A named integer: a compile-time value, or the value of an argument.
+/// A compile-time value that is an integer.
 struct NamedInteger {
   std::string name;
   int64_t value = 0;
   bool operator==(const NamedInteger&) const = default;
 };
 
+/// The value of an argument that is a number: an integer, a bool as one, or of floating point.
+using Number = std::variant<int64_t, double>;
+struct ArgumentValue {
+  std::string name;
+  Number value;
+  bool operator==(const ArgumentValue&) const = default;
+};
+
 /// What a specialisation was chosen for, by tuning or by heuristics.
 struct PackagedChoice {
-  std::string gpu;                 ///< "NVIDIA H200"; empty: any
-  std::string key;                 ///< of the tuning problem, for programs that compile
-  std::vector<NamedInteger> when;  ///< values that arguments of a launch must have
+  std::string gpu;                  ///< "NVIDIA H200"; empty: any
+  std::string key;                  ///< of the tuning problem, for programs that compile
+  std::vector<ArgumentValue> when;  ///< values that arguments of a launch must have
   bool operator==(const PackagedChoice&) const = default;
 };
 
@@ -176,7 +186,7 @@ class PackagedLaunch {
   /// A specialisation and what it is chosen for; `when` by position among the arguments.
   struct Candidate {
     size_t form;
-    std::vector<std::pair<size_t, int64_t>> when;
+    std::vector<std::pair<size_t, Number>> when;
   };
 
   /// The specialisation for these arguments. Throws LaunchError.

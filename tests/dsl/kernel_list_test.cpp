@@ -191,6 +191,34 @@ TEST_F(KernelLists, HoldWhatTuningChose) {
       "  hint: run this launch once with TEGULA_RECORD=app.list, and prewarm() that list before seal()");
 }
 
+// A kernel is listed with the numbers that its heuristics looked at, those of floating point too, and with no others.
+TEST_F(KernelLists, HoldWhatHeuristicsLookedAt) {
+  replace_file(
+      file_,
+      "import triton\nimport triton.language as tl\n"
+      "@triton.heuristics({'EVEN': lambda args: args['n'] % 2 == 0, 'TWICE': lambda args: args['factor'] > 1.0})\n"
+      "@triton.jit\n"
+      "def chosen(x, rows, n, factor, eps, EVEN: tl.constexpr, TWICE: tl.constexpr):\n"
+      "    tl.store(x, factor * (2 if TWICE else 1) + eps + rows + (0 if EVEN else n))\n");
+  record();
+  const Buffer x(*device_, std::vector<float>(1));
+  kernel("chosen").launch(*device_, {1}, {}, x.as<float>(), 10, 6, 2.5f, 0.25f);
+  kernel("chosen").launch(*device_, {1}, {}, x.as<float>(), 30, 6, 2.5f, 0.75f);
+  unsetenv("TEGULA_RECORD");
+  const auto list = read_kernel_list(list_);
+  ASSERT_EQ(list.size(), 1u) << read_file(list_);
+  EXPECT_EQ(list[0].when, (std::vector<std::string>{"n=6", "factor=2.5"}));
+
+  const Package package = build_package(list, {.targets = {"sm_90a"}, .emulator = true}).package;
+  const PackagedLaunch chosen(Package::from_bytes(package.to_bytes(), "p"), "chosen", *device_);
+  chosen(nullptr, {1}, x, 50, 6, 2.5f, 0.5f);
+  EXPECT_EQ(x.download<float>()[0], 55.5f);
+  for (const auto& [n, factor] : {std::pair(8, 2.5f), std::pair(6, 0.5f)})
+    EXPECT_TRUE(error_of([&, n = n, factor = factor] {
+                  chosen(nullptr, {1}, x, 50, n, factor, 0.5f);
+                }).ends_with("it was chosen for other values of the arguments"));
+}
+
 TEST_F(KernelLists, MakeASealedProcessComplete) {
   const std::string line =
       file_ + "::scale --arg 'x=*f32' --arg n=i32 --arg factor=f32 --constexpr BLOCK=64 --num-warps 2";

@@ -82,7 +82,7 @@ TEST_F(Packages, ThatAreNoneOrDamagedAreRefused) {
   std::string other = good;
   other[15] = 99;
   EXPECT_EQ(why(other),
-            "'p.tgp' is a package of format 99, this library reads format 4\n  hint: build it again with the `tegula` "
+            "'p.tgp' is a package of format 99, this library reads format 5\n  hint: build it again with the `tegula` "
             "command of this version");
   EXPECT_EQ(message_of([&] { Package::read(folder_ / "none.tgp"); }),
             "cannot read '" + (folder_ / "none.tgp").string() + "': No such file or directory");

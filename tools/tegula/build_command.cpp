@@ -34,7 +34,7 @@ void add_wanted(CLI::App& app, ListedKernel& w) {
   app.add_option("--global", w.globals, kGlobalHelp)->allow_extra_args(false);
   app.add_option("--import", w.import_folders, "Folder where packages lie that the file imports from")
       ->allow_extra_args(false);
-  app.add_option("--when", w.when, "NAME=VALUE of an integer argument: launches with this value alone take it")
+  app.add_option("--when", w.when, "NAME=VALUE of a number among the arguments: launches with this value alone take it")
       ->allow_extra_args(false);
   app.add_option(
       "--grid", w.grid,

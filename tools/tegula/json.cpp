@@ -62,7 +62,7 @@ Json packaged_json(const PackagedKernel& kernel) {
   Json choices = Json::array();
   for (const PackagedChoice& choice : kernel.choices) {
     Json when = Json::object();
-    for (const NamedInteger& c : choice.when) when[c.name] = c.value;
+    for (const ArgumentValue& v : choice.when) std::visit([&](auto value) { when[v.name] = value; }, v.value);
     choices.push_back({{"gpu", choice.gpu}, {"when", when}});
   }
   return {{"name", kernel.name},
