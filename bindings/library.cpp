@@ -70,6 +70,8 @@ kernels::Operand operand_of(const tegula_value& value) {
       return tensor_of(value);
     case TEGULA_INT:
       return value.as.i;
+    case TEGULA_UINT:  // a seed of 64 bits
+      return int64_t(value.as.u);
     case TEGULA_DOUBLE:
       return value.as.d;
     case TEGULA_BOOL:

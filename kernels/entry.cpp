@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/launch_rules.h"
 #include "kernels/products.h"
@@ -118,14 +119,21 @@ BoundCall::BoundCall(const Entry& entry, std::span<const Operand> operands) : en
   elem_from_.fill(-1);
   extents_.fill(0);
   for (size_t i = 0; i < entry.operands.size(); ++i) bind(i, i < operands.size() ? operands[i] : Operand());
-  if (!empty()) check_addresses();
+  if (!empty()) settle_addresses();
   check_sharing();
 }
 
-void BoundCall::check_addresses() const {
-  for (size_t i = 0; i < entry_.operands.size(); ++i)
-    if (const Tensor* t = tensor(i); t && !t->address && t->elements() > 0)
-      refuse(fmt::format("{} has no address", entry_.operands[i].name));
+// Refuses tensors without memory. One without elements needs none; an address that is not null says that it is there.
+void BoundCall::settle_addresses() {
+  uint64_t written = 0;
+  for (size_t i = 0; i < entry_.operands.size() && !written; ++i)
+    if (const Tensor* t = tensor(i); t && entry_.operands[i].written) written = t->address;
+  for (size_t i = 0; i < entry_.operands.size(); ++i) {
+    Tensor* t = std::get_if<Tensor>(&operands_[i].value);
+    if (!t || t->address) continue;
+    if (t->elements() > 0) refuse(fmt::format("{} has no address", entry_.operands[i].name));
+    t->address = written;
+  }
 }
 
 void BoundCall::refuse(const std::string& why) const { throw LaunchError(fmt::format("{}: {}", entry_.name, why)); }
@@ -154,12 +162,12 @@ void BoundCall::bind(size_t i, const Operand& given) {
       return bind_choice(i, given);
     case Kind::Int:
       expected = "an integer";
-      if (std::holds_alternative<int64_t>(given.value)) return void(operands_[i] = given);
+      if (const int64_t* n = std::get_if<int64_t>(&given.value)) return bind_number(i, double(*n), given);
       break;
     case Kind::Float:
       expected = "a number";
-      if (std::holds_alternative<double>(given.value)) return void(operands_[i] = given);
-      if (const int64_t* n = std::get_if<int64_t>(&given.value)) return void(operands_[i] = Operand(double(*n)));
+      if (const double* f = std::get_if<double>(&given.value)) return bind_number(i, *f, given);
+      if (const int64_t* n = std::get_if<int64_t>(&given.value)) return bind_number(i, double(*n), double(*n));
       break;
     case Kind::Bool:
       expected = "a bool";
@@ -169,6 +177,14 @@ void BoundCall::bind(size_t i, const Operand& given) {
       break;
   }
   refuse(fmt::format("{} is not {}", info.name, expected));
+}
+
+void BoundCall::bind_number(size_t i, double value, const Operand& given) {
+  const OperandInfo& info = entry_.operands[i];
+  if ((info.least && !(value >= *info.least)) || (info.most && !(value <= *info.most)))
+    refuse(fmt::format("{} is {}, expected {} {}", info.name, value, info.least.value_or(-INFINITY),
+                       info.most ? fmt::format("to {}", *info.most) : "or more"));
+  operands_[i] = given;
 }
 
 void BoundCall::bind_choice(size_t i, const Operand& given) {

@@ -75,6 +75,7 @@ struct OperandInfo {
   std::vector<Elem> elems = {};      ///< other element types that it may have
   std::vector<Extent> extents = {};  ///< of a tensor
   std::vector<std::string> choices = {};
+  std::optional<double> least = {}, most = {};  ///< bounds of a number
   Operand fallback = {};
 };
 
@@ -138,10 +139,11 @@ class BoundCall {
   void bind(size_t i, const Operand& given);
   void bind_tensor(size_t i, Tensor t);
   void bind_choice(size_t i, const Operand& given);
+  void bind_number(size_t i, double value, const Operand& given);
   void bind_elem(const OperandInfo& info, const Tensor& t);
   void bind_extents(const OperandInfo& info, const Tensor& t);
   void check_memory(const OperandInfo& info, const Tensor& t) const;
-  void check_addresses() const;
+  void settle_addresses();
   void check_sharing();
   size_t index_of(std::string_view name) const;
 

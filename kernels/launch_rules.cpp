@@ -158,6 +158,12 @@ Grid tokens_grid(const BoundCall& call, const Config& config, int) {
   return {unsigned(ceil_div(call.extent("tokens"), config["TOKENS"]))};
 }
 
+void check_heads(const BoundCall& call) {
+  if (const int64_t half = call.extent("half"), size = call.extent("size"); 2 * half > size)
+    call.refuse(fmt::format("cos and sin have {} columns, expected {} at most: half of the {} elements of a head", half,
+                            size / 2, size));
+}
+
 Grid chunks_grid(const BoundCall& call, const Config&, int) { return {unsigned(call.extent("chunks"))}; }
 
 Grid chunk_sums_grid(const BoundCall& call, const Config&, int num_sms) {
@@ -216,6 +222,8 @@ void check_bins(const BoundCall& call) {
   constexpr int64_t kMostBins = 4096;
   if (call.extent("bins") > kMostBins)
     call.refuse(fmt::format("counts has {} elements, expected {} at most", call.extent("bins"), kMostBins));
+  if (const double low = call.number("low"), high = call.number("high"); !(low < high))
+    call.refuse(fmt::format("low is {} and high {}, expected low to be less", low, high));
 }
 
 using detail::kLargestRow;
@@ -359,7 +367,7 @@ const LaunchRule persistent{persistent_grid};
 const LaunchRule weight_gradients{weight_gradients_grid, weight_gradients_bytes};
 const LaunchRule columns{columns_grid, columns_bytes};
 const LaunchRule column_statistics{columns_grid, column_statistics_bytes};
-const LaunchRule tokens{tokens_grid};
+const LaunchRule tokens{tokens_grid, nullptr, check_heads};
 const LaunchRule chunks{chunks_grid}, chunk_sums{chunk_sums_grid, chunk_sums_bytes};
 const LaunchRule quantised{tiles_grid, nullptr, check_quantised};
 const LaunchRule quantised_groups{tiles_grid, nullptr, check_quantised_groups};

@@ -74,8 +74,7 @@ class Reader {
 
   void read_type(OperandInfo& info, std::string_view type) {
     using Kind = OperandInfo::Kind;
-    if (type == "int") return void(info.kind = Kind::Int);
-    if (type == "float") return void(info.kind = Kind::Float);
+    if (read_number(info, type)) return;
     if (type == "bool") return void(info.kind = Kind::Bool);
     const size_t open = type.find_first_of("[{");
     if (open != type.npos) return read_tensor(info, type.substr(0, open), type.substr(open));
@@ -83,6 +82,26 @@ class Reader {
     if (type == "activation") return void(info.choices.assign(std::begin(kActivations), std::end(kActivations)));
     for (const std::string_view choice : parts_of(type, '|')) info.choices.emplace_back(choice);
     check(info.choices.size() > 1, type);
+  }
+
+  // "int", "int 1..", "float 0..1": a number with its bounds.
+  bool read_number(OperandInfo& info, std::string_view type) {
+    const size_t space = type.find(' ');
+    const std::string_view name = type.substr(0, space);
+    if (name != "int" && name != "float") return false;
+    info.kind = name == "int" ? OperandInfo::Kind::Int : OperandInfo::Kind::Float;
+    if (space == type.npos) return true;
+    const std::string_view bounds = trimmed(type.substr(space));
+    const size_t dots = bounds.find("..");
+    check(dots != bounds.npos, type);
+    const auto least = number_of<double>(bounds.substr(0, dots));
+    check(least.has_value(), type);
+    info.least = *least;
+    if (bounds.ends_with("..")) return true;
+    const auto most = number_of<double>(bounds.substr(dots + 2));
+    check(most.has_value(), type);
+    info.most = *most;
+    return true;
   }
 
   void read_tensor(OperandInfo& info, std::string_view elems, std::string_view extents) {

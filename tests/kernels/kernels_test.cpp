@@ -419,6 +419,16 @@ TEST(Kernels, EmptyMatricesLaunchNothing) {
   }
 }
 
+TEST(Kernels, RowsWithoutElementsAreReduced) {
+  const Buffer out(device(), std::vector<float>(3, 7.0f));
+  const Vector<float> sums(out, 3);
+  const Matrix<float> none(nullptr, 3, 0);
+  reduce_rows(device(), sums, none, Reduction::Sum);
+  EXPECT_EQ(out.download<float>(), std::vector<float>(3, 0.0f));
+  reduce_rows(device(), sums, none, Reduction::Max);
+  EXPECT_EQ(out.download<float>(), std::vector<float>(3, -INFINITY));
+}
+
 TEST(Kernels, FromManyThreads) {
   std::vector<std::thread> threads;
   std::vector<std::unique_ptr<TestMatrix<float>>> x, y;
@@ -474,6 +484,19 @@ TEST(Kernels, Refuses) {
   EXPECT_NE(offset.find("affine: offset has 9 elements, but out is 4 x 8"), std::string::npos) << offset;
   const std::string up = refusal([&] { swiglu(device(), a.view(), a.view(), b.view()); });
   EXPECT_NE(up.find("swiglu: up is 4 x 9, but out is 4 x 8"), std::string::npos) << up;
+  const std::string probability = refusal([&] { dropout(device(), a.view(), a.view(), 1.5f, 7); });
+  EXPECT_NE(probability.find("dropout: p is 1.5, expected 0 to 1"), std::string::npos) << probability;
+  const std::string queries = refusal([&] { softmax(device(), a.view(), a.view(), {.causal = true, .queries = -1}); });
+  EXPECT_NE(queries.find("softmax: queries is -1, expected 0 or more"), std::string::npos) << queries;
+  const Tensor heads(a.buffer.as<float>(), {4, 1, 8});
+  TestMatrix<float> angles({4, 5}, 3);
+  const std::string half = refusal([&] { rope(device(), heads, heads, angles.view(), angles.view()); });
+  EXPECT_NE(half.find("rope: cos and sin have 5 columns, expected 4 at most: half of the 8 elements of a head"),
+            std::string::npos)
+      << half;
+  const Buffer counts(device(), std::vector<int32_t>(4));
+  const std::string bounds = refusal([&] { histogram(device(), Vector<int32_t>(counts, 4), a.view(), 1.0f, 0.0f); });
+  EXPECT_NE(bounds.find("histogram: low is 1 and high 0, expected low to be less"), std::string::npos) << bounds;
   const std::string file = refusal([] { library_program("soft.py"); });
   EXPECT_NE(file.find("the kernel library has no file 'soft.py'"), std::string::npos) << file;
 }

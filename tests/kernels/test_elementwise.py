@@ -32,6 +32,9 @@ class Elementwise(Case):
         self.assertAlmostEqual((y.now() == 0).mean(), 0.25, delta=0.02)
         call(kernels.dropout, again, x, p=0.25, seed=8)
         self.assertTrue((y.now() != again.now()).any())
+        call(kernels.dropout, y, x, p=0.25, seed=2**64 - 1)
+        call(kernels.dropout, again, x, p=0.25, seed=-1)  # the same 64 bits
+        np.testing.assert_array_equal(y.now(), again.now())
 
     def test_dropout_by_philox(self):
         """Element n is dropped by word n % 4 of Philox for the counter n // 4, in tiles and in runs."""
@@ -130,6 +133,8 @@ class Places(Case):
             (lambda: call(kernels.glu_backward, y, y, x, x, x), "glu_backward: dgate and dup are the same memory"),
             (lambda: call(kernels.softmax, y), "softmax: x is not given"),
             (lambda: call(kernels.dropout, y, x, p="much", seed=1), "dropout: p is not a number"),
+            (lambda: call(kernels.dropout, y, x, p=float("nan"), seed=1), "dropout: p is nan, expected 0 to 1"),
+            (lambda: call(kernels.group_norm, y, x, 0), "group_norm: groups is 0, expected 1 or more"),
             (lambda: call(kernels.l2_norm, empty((4, 8), "bf16"), x),
              "l2_norm: x has elements of type float32, but out has elements of type bfloat16"),
         ):
