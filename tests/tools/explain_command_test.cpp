@@ -54,6 +54,9 @@ TEST_F(Command, RefusesToExplainWhatMakesNoSense) {
             "error: --arg 'x=*f33': '*f33' is no type of a pointer; expected *f32, *bf16, ...\n");
   EXPECT_EQ(tegula("explain add.py::add " + kArguments + " --measure").err,
             "error: --measure takes a GPU: the emulator times nothing\n");
+  EXPECT_EQ(
+      tegula("explain add.py::add --arg y='*f32' --arg n=1").err,
+      "error: the argument 'x' has no value: give --arg x=NUMBER, --arg x='*f32', or --in, --random or --zeros\n");
   EXPECT_CONTAINS(tegula("explain add.py::add --then '--nonsense'").err, "error: --then '--nonsense': ");
 }
 

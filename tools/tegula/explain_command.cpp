@@ -88,6 +88,7 @@ Prepared prepare(LaunchTexts texts, const Kernel& kernel, Device* device, Addres
     check_argument_name(kernel, name);
     texts.scalars.push_back(name + "=None");
   }
+  texts.takes_types = true;
   Prepared out;
   out.values = std::make_unique<LaunchValues>(texts, kernel);
   for (const auto& [name, pointer] : pointers)
@@ -187,7 +188,7 @@ Command add_explain(CLI::App& parent) {
       "share "
       "an array,\nit has a name: --arg x='*f32@hidden'. --target says which GPU is meant: a row of targets.def.\n\n"
       "Examples:\n"
-      "  tegula explain softmax.py::softmax --grid rows --arg out_ptr='*bf16' --arg x_ptr='*bf16' --arg rows=8192 \\\n"
+      "  tegula explain softmax.py::softmax --grid 8192 --arg out_ptr='*bf16' --arg x_ptr='*bf16' \\\n"
       "      --arg cols=4096 --constexpr BLOCK=4096 --target sm_90a --svg roofline.svg\n"
       "  tegula explain ops.py::scale --grid 64 --arg x='*f32' --arg y='*f32@t' \\\n"
       "      --then \"ops.py::bias --grid 64 --arg x='*f32@t' --arg y='*f32'\"");

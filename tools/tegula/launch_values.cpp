@@ -72,7 +72,7 @@ LaunchValue& LaunchValues::add(const std::string& name, const std::string& text)
   return it->second;
 }
 
-LaunchValues::LaunchValues(const LaunchTexts& o, const Kernel& kernel) {
+LaunchValues::LaunchValues(const LaunchTexts& o, const Kernel& kernel) : takes_types_(o.takes_types) {
   std::mt19937_64 random(o.seed);
   for (const std::string& text : o.in) {
     auto [name, path] = split_assignment(text, "--in");
@@ -109,7 +109,8 @@ std::vector<Arg> LaunchValues::upload(Device& device, const Kernel& kernel) {
         later = later || values_.count(q->name);
       if (p.has_default && !later) break;
       throw UsageError(
-          fmt::format("the argument '{0}' has no value: give --arg {0}=NUMBER, or --in, --random or --zeros", p.name));
+          fmt::format("the argument '{0}' has no value: give --arg {0}=NUMBER, {1}or --in, --random or --zeros", p.name,
+                      takes_types_ ? fmt::format("--arg {}='*f32', ", p.name) : ""));
     }
     LaunchValue& v = it->second;
     if (v.scalar) {

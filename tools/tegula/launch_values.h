@@ -20,7 +20,8 @@ struct LaunchTexts {
   std::string target;
   std::vector<std::string> in, random, zeros, scalars, constexprs, globals;
   uint64_t seed = 0;
-  bool check = false;  ///< by the emulator, which looks for races too
+  bool check = false;        ///< by the emulator, which looks for races too
+  bool takes_types = false;  ///< an array may be told by its type alone, --arg x='*f32'
   LaunchOptions options;
 
   /// Adds --in, --random, --zeros, --arg, --constexpr, --global, --device, --target, --seed, and add_launch_options().
@@ -50,6 +51,7 @@ class LaunchValues {
  private:
   LaunchValue& add(const std::string& name, const std::string& text);
   std::map<std::string, LaunchValue, std::less<>> values_;
+  bool takes_types_;
 };
 
 /// The device that --device and --target ask for; `why` receives a sentence that says which and why.
