@@ -58,7 +58,7 @@ struct PrewarmOptions {
 /// are ready. Throws LaunchError that lists those that cannot be made ready, after the others were.
 size_t prewarm(Device& device, const std::vector<ListedKernel>& list, const PrewarmOptions& options = {});
 /// The same from a package, which is loaded, not compiled. Specialisations without code for the device, and those whose
-/// imported files have changed since, are left out.
+/// imported files have changed since, are left out; a package without any code for the device is a LaunchError.
 size_t prewarm(Device& device, const Package& package, const PrewarmOptions& options = {});
 
 }  // namespace tegula

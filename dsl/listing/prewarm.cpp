@@ -100,6 +100,12 @@ size_t prewarm(Device& device, const std::vector<ListedKernel>& list, const Prew
 
 size_t prewarm(Device& device, const Package& package, const PrewarmOptions& options) {
   const auto kernels = package.kernels();
+  const bool none = std::none_of(kernels.begin(), kernels.end(),
+                                 [&](const PackagedKernel& k) { return code_for(k, device.info()) != nullptr; });
+  if (none && !kernels.empty())
+    throw LaunchError(fmt::format(
+        "none of the package's {} kernels has code for {}\n  hint: `tegula build {}` adds it", kernels.size(),
+        device.info().name, device.info().emulator ? "--emulator" : fmt::format("--target sm_{}", device.info().sm)));
   dsl::PreparedKernels& prepared = dsl::PreparedKernels::of_process();
   return Steps(kernels.size(), options)
       .run([&](size_t i) { return fmt::format("{} [{}]", kernels[i].name, kernels[i].config); },

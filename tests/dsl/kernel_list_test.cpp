@@ -341,6 +341,15 @@ TEST_F(KernelLists, OfPackagesChooseByValuesOfArguments) {
             "kernel 'tuned': none of its 2 specialisations takes these arguments\n" + form + "\n" + form);
 }
 
+TEST_F(KernelLists, InPackagesForOtherDevicesAreRefused) {
+  const auto list = parse_kernel_list(
+      file_ + "::scale --arg 'x=*f32' --arg n=i32 --arg factor=f32 --constexpr BLOCK=64 --num-warps 2", "l");
+  const Package package = build_package(list, {.targets = {"sm_90a"}}).package;
+  EXPECT_EQ(
+      error_of([&] { prewarm(*device_, package); }),
+      "none of the package's 1 kernels has code for emulator (sm_90a)\n  hint: `tegula build --emulator` adds it");
+}
+
 TEST_F(KernelLists, InPackagesServeProgramsThatCompile) {
   const auto list = parse_kernel_list(
       file_ + "::scale --arg 'x=*f32' --arg n=i32 --arg factor=f32 --constexpr BLOCK=64 --num-warps 2", "l");
