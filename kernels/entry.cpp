@@ -123,7 +123,8 @@ BoundCall::BoundCall(const Entry& entry, std::span<const Operand> operands) : en
   check_sharing();
 }
 
-// Refuses tensors without memory. One without elements needs none; an address that is not null says that it is there.
+// Refuses tensors without memory. One without elements needs none; to a kernel an address that is not null says that it
+// is there.
 void BoundCall::settle_addresses() {
   uint64_t written = 0;
   for (size_t i = 0; i < entry_.operands.size() && !written; ++i)
@@ -132,7 +133,7 @@ void BoundCall::settle_addresses() {
     Tensor* t = std::get_if<Tensor>(&operands_[i].value);
     if (!t || t->address) continue;
     if (t->elements() > 0) refuse(fmt::format("{} has no address", entry_.operands[i].name));
-    t->address = written;
+    if (entry_.kernel) t->address = written;
   }
 }
 

@@ -429,6 +429,12 @@ TEST(Kernels, RowsWithoutElementsAreReduced) {
   EXPECT_EQ(out.download<float>(), std::vector<float>(3, -INFINITY));
 }
 
+TEST(Kernels, ProductsOverNothingAreZero) {
+  const Buffer out(device(), std::vector<float>(3 * 8, 7.0f));
+  gemm(device(), Matrix<float>(out, 3, 8), Matrix<float16>(nullptr, 3, 0), Matrix<float16>(nullptr, 0, 8));
+  EXPECT_EQ(out.download<float>(), std::vector<float>(3 * 8, 0.0f));
+}
+
 TEST(Kernels, FromManyThreads) {
   std::vector<std::thread> threads;
   std::vector<std::unique_ptr<TestMatrix<float>>> x, y;
