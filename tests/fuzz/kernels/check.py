@@ -1,5 +1,6 @@
 """One case: what a kernel gives on the emulator beside the reference."""
 
+import functools
 import pathlib
 import sys
 
@@ -16,13 +17,18 @@ GUARD = 64  # elements beside an array that must stay as they are
 
 
 def numbers(array):
-    """What an array of a case holds at first: small numbers, which all types have."""
-    random, t = np.random.default_rng(array["seed"]), BY_NAME[array["type"]]
-    if array["fill"] == "zero":
-        return np.zeros(array["length"])
+    """What an array of a case holds at first: small numbers, which all types have. Not to be written to."""
+    return numbers_of(array["seed"], array["type"], array["fill"], array["length"])
+
+
+@functools.lru_cache(16)  # the reference and the kernel read the same
+def numbers_of(seed, type_, fill, length):
+    if fill == "zero":
+        return np.zeros(length)
+    random, t = np.random.default_rng(seed), BY_NAME[type_]
     if t.is_float:
-        return round_to(random.integers(-15, 16, array["length"]) / random.choice([1, 2, 4]), t)
-    return random.integers(0 if t.kind == "u" else -20, 100 if random.random() < .5 else 6, array["length"])
+        return round_to(random.integers(-15, 16, length) / random.choice([1, 2, 4]), t)
+    return random.integers(0 if t.kind == "u" else -20, 100 if random.random() < .5 else 6, length)
 
 
 def in_memory(values, array):

@@ -50,6 +50,11 @@ def round_to(x, to):
     """Doubles rounded to the nearest numbers of a float type, ties to even; float8 saturates."""
     if to is float64:
         return x
+    if to is float32 or to is float16:  # which numpy rounds to
+        rounded = np.asarray(x, np.float64).astype(storage(to)).astype(np.float64)
+        if np.isinf(rounded).any() and np.any(np.isinf(rounded) & np.isfinite(x)):
+            raise Undecided("a number beyond the type's largest")
+        return rounded
     exponent = np.frexp(x)[1]
     unit = np.maximum(exponent - to.digits, to.lowest - to.digits + 1)
     with np.errstate(invalid="ignore"):

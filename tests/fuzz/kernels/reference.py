@@ -43,10 +43,10 @@ class Pointer:
 
     def under(self, mask):
         """Numbers of the elements, and which are accessed."""
-        keep = True if mask is None else mask if is_number(mask) else convert(mask, int1).value
-        shape = np.broadcast_shapes(self.at.shape, np.shape(keep))
-        at, keep = np.broadcast_to(self.at, shape), np.broadcast_to(np.asarray(keep, bool), shape)
-        if np.any(keep & ((at < 0) | (at >= self.memory.value.size))):
+        at, keep = self.at, True if mask is None else mask if is_number(mask) else convert(mask, int1).value
+        if np.shape(keep) != at.shape:
+            at, keep = np.broadcast_arrays(at, np.asarray(keep, bool))
+        if (keep & ((at < 0) | (at >= self.memory.value.size))).any():
             raise Undecided("an access out of bounds")
         return at, keep
 
@@ -59,8 +59,9 @@ def load(pointer, mask=None, other=None, boundary_check=(), cache_modifier="", e
     fill = number(0, memory.type) if other is None else other
     fill = broadcast_to(as_value(fill, memory.type), at.shape)
     safe = np.where(keep, at, 0)
+    exact = fill.exact and not memory.bound.any()
     return Tile(memory.type, np.where(keep, memory.value[safe], fill.value),
-                np.where(keep, memory.bound[safe], fill.bound))
+                None if exact else np.where(keep, memory.bound[safe], fill.bound))
 
 
 class Block:
@@ -174,7 +175,9 @@ def flip(x, dim=None):
 
 def pair(x, y, place):
     x, y, t = operands(x, y)
-    return Tile(t, place(x.value, y.value), place(x.bound, y.bound))
+    shape = np.broadcast_shapes(x.shape, y.shape)
+    x, y = broadcast_to(x, shape), broadcast_to(y, shape)
+    return Tile(t, place(x.value, y.value), None if x.exact and y.exact else place(x.bound, y.bound))
 
 
 def join(x, y):
@@ -207,7 +210,8 @@ def where(condition, x, y):
         condition = convert(condition, int1)
     x, y, t = operands(x, y) if not (is_number(x) and is_number(y)) else (*(number(v, int32) for v in (x, y)), int32)
     chosen = condition if is_number(condition) else condition.value
-    return Tile(t, np.where(chosen, x.value, y.value), np.where(chosen, x.bound, y.bound))
+    bound = None if x.exact and y.exact else np.where(chosen, x.bound, y.bound)
+    return Tile(t, np.where(chosen, x.value, y.value), bound)
 
 
 def widened(x):
@@ -433,7 +437,9 @@ def dot(x, y, acc=None, input_precision=None, out_dtype=None, max_num_imprecise_
         product = Tile(int32, np.matmul(x.value.astype(np.int32), y.value.astype(np.int32)))
         return product if acc is None else acc + product
     value = np.matmul(x.value, y.value)
-    bound = np.matmul(np.abs(x.value) + x.bound, y.bound) + np.matmul(x.bound, np.abs(y.value))
+    bound = np.zeros(value.shape)
+    if not (x.exact and y.exact):
+        bound = np.matmul(np.abs(x.value) + x.bound, y.bound) + np.matmul(x.bound, np.abs(y.value))
     sizes = np.matmul(np.abs(x.value), np.abs(y.value))
     if acc is not None:
         value, bound, sizes = value + acc.value, bound + acc.bound, sizes + np.abs(acc.value)

@@ -50,6 +50,26 @@ class Fuzz(unittest.TestCase):
             self.assertTrue((encode(values[finite], t).view(raw.dtype) == raw[finite]).all(), name)
             self.assertTrue((round_to(values[finite], t) == values[finite]).all(), name)
 
+    def test_numbers_are_rounded_to_the_nearest(self):
+        random = check.np.random.default_rng(1)
+        for name in ("float8e4nv", "float8e5", "float16", "bfloat16", "float32"):
+            t = BY_NAME[name]
+            held = check.np.dtype(f"u{t.bits // 8}")
+            below = random.integers(0, 2**(t.bits - 1) - 1, 4000).astype(held)
+            x, y = (decode(raw.view(storage(t)), t) for raw in (below, below + held.type(1)))
+            finite = check.np.isfinite(x) & check.np.isfinite(y)
+            below, x, y = below[finite], x[finite], y[finite]
+            between = (x + y) / 2  # exactly
+            for sign in (1, -1):
+                self.assertTrue((round_to(sign * between, t) == sign * check.np.where(below % 2 == 0, x, y)).all(), name)
+                self.assertTrue((round_to(sign * check.np.nextafter(between, x), t) == sign * x).all(), name)
+                self.assertTrue((round_to(sign * check.np.nextafter(between, y), t) == sign * y).all(), name)
+        for name, beyond in (("float16", 65520.0), ("bfloat16", 2.0**128), ("float32", 2.0**128 - 2.0**103)):
+            with self.assertRaises(Undecided), check.np.errstate(over="ignore"):
+                round_to(check.np.array([1.0, -beyond]), BY_NAME[name])
+            inner = check.np.nextafter(beyond, 0) if name != "bfloat16" else BY_NAME[name].largest
+            self.assertEqual(round_to(inner, BY_NAME[name]), BY_NAME[name].largest)
+
     def test_what_is_not_defined_is_left_out(self):
         text = "@triton.jit\ndef kernel(out_int32, n):\n    tl.store(out_int32 + tl.arange(0, 4) * 0, {})\n"
         case = {

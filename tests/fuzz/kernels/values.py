@@ -2,6 +2,8 @@
 be from it: 0 as long as all that it follows from is exact, or rounded in one way alone. What hangs on more than that (a
 comparison within the bounds, say) is Undecided."""
 
+import functools
+
 import numpy as np
 
 from element_types import Undecided, common, common_with_number, float32, integer_in, int1, round_to
@@ -12,30 +14,32 @@ def is_number(x):
 
 
 class Tile:
-    """Values and bounds of a tile; of a scalar with the shape ()."""
+    """Values and bounds of a tile; of a scalar with the shape (). Most tiles are exact, and have no array of bounds:
+    `slack` is None then."""
 
     __array_ufunc__ = None
 
     def __init__(self, type_, value, bound=None):
-        self.type, self.value = type_, np.asarray(value, type_.held)
-        if type_.is_float:
-            if np.any(np.isnan(self.value)):
-                raise Undecided("a NaN")
-            self.bound = np.broadcast_to(np.asarray(0.0 if bound is None else bound, np.float64), self.value.shape)
-        else:
-            self.bound = np.zeros(self.value.shape)
+        self.type, self.value, self.slack = type_, np.asarray(value, type_.held), None
+        if not type_.is_float:
+            return
+        if np.isnan(self.value).any():
+            raise Undecided("a NaN")
+        if bound is not None:
+            bound = np.asarray(bound, np.float64)
+            if bound.any():
+                self.slack = bound if bound.shape == self.value.shape else np.broadcast_to(bound, self.value.shape)
 
     shape = property(lambda self: self.value.shape)
     dtype = property(lambda self: self.type)
     T = property(lambda self: trans(self))
 
-    @property
-    def exact(self):
-        return not np.any(self.bound)
+    exact = property(lambda self: self.slack is None)
+    bound = property(lambda self: np.zeros(self.value.shape) if self.slack is None else self.slack)
 
     def moved(self, move):
         """The same elements elsewhere."""
-        return Tile(self.type, move(self.value), move(self.bound) if self.type.is_float else None)
+        return Tile(self.type, move(self.value), None if self.exact else move(self.slack))
 
     def to(self, type_, fp_downcast_rounding=None, bitcast=False):
         return cast(self, type_, fp_downcast_rounding, bitcast)
@@ -64,8 +68,9 @@ class Tile:
         return id(self)
 
 
+@functools.lru_cache(4096, typed=True)
 def number(x, t):
-    """A number of the source as a value of the type."""
+    """A number of the source as a value of the type. (-0.0 may be that of 0.0: nothing tells them apart.)"""
     if t.is_float:
         return Tile(t, round_to(np.float64(x), t))
     if t is int1:
@@ -96,7 +101,7 @@ def convert(x, t):
     if not x.type.is_float and np.any(np.abs(x.value.astype(np.float64)) > 2.0**53):
         raise Undecided("an integer that a double lacks")
     value = x.value.astype(np.float64)
-    return rounded(value, x.bound, t)
+    return rounded(value, x.slack, t)
 
 
 def as_value(x, t):
@@ -104,13 +109,20 @@ def as_value(x, t):
 
 
 def rounded(value, bound, t, inexact=False):
-    """Numbers rounded to t once; `inexact`: or not at all, if the compiler contracts."""
+    """Numbers rounded to t once; `inexact`: or not at all, if the compiler contracts. `bound` is None for exact ones."""
     result = round_to(value, t)
-    error = np.where(np.isfinite(value) & np.isfinite(result), np.abs(result - value), 0) if inexact else 0.0
-    total = bound + error
-    if np.any(bound):  # those that a neighbour was rounded to
+    total = bound
+    if inexact and np.any(result != value):
+        error = np.where(np.isfinite(value) & np.isfinite(result), np.abs(result - value), 0)
+        total = error if bound is None else bound + error
+    if bound is not None:  # those that a neighbour was rounded to
         total = total + np.where(bound > 0, 2 * unit_of(result, t), 0)
     return Tile(t, result, total)
+
+
+def bound_of(x, y, of_both):
+    """of_both() if one of the tiles has bounds."""
+    return None if x.exact and y.exact else of_both()
 
 
 def unit_of(value, t):
@@ -120,7 +132,7 @@ def unit_of(value, t):
 
 
 def operands(x, y, divides=False):
-    """Two operands in the type and the shape in which they meet."""
+    """Two operands in the type in which they meet, and that type."""
     if is_number(x) and is_number(y):
         raise AssertionError("Python computes what numbers give")
     if is_number(x) or is_number(y):
@@ -128,15 +140,14 @@ def operands(x, y, divides=False):
         t = common_with_number(tile.type, other, divides)
     else:
         t = common(x.type, y.type, divides)
-    x, y = (as_value(v, t) for v in (x, y))
-    shape = np.broadcast_shapes(x.shape, y.shape)
-    return broadcast_to(x, shape), broadcast_to(y, shape), t
+    return as_value(x, t), as_value(y, t), t
 
 
 def add(x, y, sign=1):
     x, y, t = operands(x, y)
     if t.is_float:
-        return rounded(x.value + sign * y.value, x.bound + y.bound, t)
+        value = x.value + y.value if sign > 0 else x.value - y.value
+        return rounded(value, bound_of(x, y, lambda: x.bound + y.bound), t)
     if t is int1:
         raise Undecided("arithmetic on int1")
     return Tile(t, x.value + y.value if sign > 0 else x.value - y.value)
@@ -145,7 +156,7 @@ def add(x, y, sign=1):
 def multiply(x, y):
     x, y, t = operands(x, y)
     if t.is_float:
-        bound = np.abs(x.value) * y.bound + np.abs(y.value) * x.bound + x.bound * y.bound
+        bound = bound_of(x, y, lambda: np.abs(x.value) * y.bound + np.abs(y.value) * x.bound + x.bound * y.bound)
         return rounded(x.value * y.value, bound, t, inexact=True)
     if t is int1:
         raise Undecided("arithmetic on int1")
@@ -215,9 +226,11 @@ def compare(function):
         if (is_number(x) or is_number(y)) and not integer_or_float_fits(x, y):
             raise Undecided("a comparison with a number that the type lacks")
         x, y, t = operands(x, y)
-        with np.errstate(invalid="ignore"):
-            if np.any((np.abs(x.value.astype(np.float64) - y.value) <= x.bound + y.bound) & (x.bound + y.bound > 0)):
-                raise Undecided("a comparison within bounds")
+        if not (x.exact and y.exact):
+            bound = x.bound + y.bound
+            with np.errstate(invalid="ignore"):
+                if np.any((np.abs(x.value - y.value) <= bound) & (bound > 0)):
+                    raise Undecided("a comparison within bounds")
         return Tile(int1, function(x.value, y.value))
 
     return apply
