@@ -1,4 +1,4 @@
-// Compiled kernel images on disk, found again by content, and machine code that the emulator has made of them.
+// Compiled kernel images on disk, found again by content, and code that the emulator has made of them.
 //
 // One file an entry, named by its key. A file is written under another name and renamed, so that a reader sees all of
 // it or nothing; a digest over everything is checked on reading. Many processes may share a folder. Nothing here ever
@@ -56,7 +56,7 @@ class ImageCache {
   /// has grown past its size.
   void store(std::string_view key, const KernelImage& image);
 
-  /// The same for bytes that are no image, and have keys of their own: machine code of the emulator's.
+  /// The same for bytes that are no image, and have keys of their own: code of the emulator's.
   std::optional<std::string> find_code(std::string_view key);
   void store_code(std::string_view key, std::string_view bytes);
 

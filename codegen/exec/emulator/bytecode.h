@@ -4,8 +4,11 @@
 
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <vector>
+
+namespace tegula::emulator {
+struct HwBody;
+}
 
 namespace tegula::emulator::bytecode {
 
@@ -31,6 +34,14 @@ constexpr unsigned bytes_of(Kind kind) {
 
 /// Computes `count` results from as many operands, of which there are up to three.
 using Elementwise = void (*)(char* to, const char* a, const char* b, const char* c, unsigned count);
+
+/// Which function that is (elementwise.h).
+struct Computation {
+  enum Is : uint8_t { Computes, Converts, Selects, Picks } is;
+  uint8_t how = 0;  ///< the Arithmetic, the Conversion, or how many bytes a number has that is selected or picked
+  Kind kind = Kind::I1, to = Kind::I1;  ///< of the operands; of what numbers are converted to
+  auto operator<=>(const Computation&) const = default;
+};
 
 /// What an instruction does. Operands `a`, `b`, `c` and the result `to` lie so many bytes behind the frame's begin,
 /// unless said; constants lie before it.
@@ -111,8 +122,7 @@ struct Operand {
 using Thunk = void (*)(void* function, char* frame, const Operand* operands, int32_t result);
 
 struct BodyCall {
-  Thunk thunk;
-  void* function;
+  const HwBody* body;
   std::vector<Operand> operands;
   int32_t result = 0;
 };
@@ -129,12 +139,25 @@ struct FunctionCall {
   uint32_t result_bytes = 0;
 };
 
+/// The address of a byte of a global, which stands at `at` of some bytes.
+struct Address {
+  uint32_t at = 0;
+  uint32_t global = 0;
+  uint64_t offset = 0;
+};
+
+/// Numbers, and addresses that are known when all globals are in memory (Module::place).
+struct Constants {
+  std::vector<char> bytes;
+  std::vector<Address> addresses;
+};
+
 struct Function {
   std::vector<Instruction> code;
-  std::vector<char> constants;  ///< what stands before the frame; a multiple of kAlignment
-  uint32_t frame_bytes = 0;     ///< behind the constants; a multiple of kAlignment
-  int32_t result = 0;           ///< where a call finds it
-  uint32_t most_bytes = 0;      ///< of constants and frames, its own and those of what it calls
+  Constants constants;       ///< what stands before the frame; a multiple of kAlignment
+  uint32_t frame_bytes = 0;  ///< behind the constants; a multiple of kAlignment
+  int32_t result = 0;        ///< where a call finds it
+  uint32_t most_bytes = 0;   ///< of constants and frames, its own and those of what it calls
   std::vector<int32_t> parameters;
 };
 
@@ -144,10 +167,17 @@ struct Module {
   std::vector<Function> functions;
   std::vector<BodyCall> bodies;
   std::vector<FunctionCall> calls;
+  std::vector<Computation> computations;
+  std::vector<Constants> globals;  ///< constants in memory, at whose addresses code looks
+  uint32_t entry = 0;              ///< takes the address of the arguments
+  uint32_t segment_bytes = 0;      ///< Function::most_bytes of segments
+
+  // Of this process, by place().
   std::vector<Elementwise> elementwise;
-  std::vector<std::unique_ptr<char[]>> globals;  ///< constants in memory, at whose addresses code looks
-  uint32_t entry = 0;                            ///< takes the address of the arguments
-  uint32_t segment_bytes = 0;                    ///< Function::most_bytes of segments
+
+  /// Finds the functions of the computations and fills in the addresses, whereupon the module can run. False if there
+  /// is no such function or global.
+  bool place();
 };
 
 }  // namespace tegula::emulator::bytecode

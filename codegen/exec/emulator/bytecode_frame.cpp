@@ -33,29 +33,45 @@ void FrameMaker::release_temporaries() {
   temporaries_.clear();
 }
 
+int32_t FrameMaker::allocate_constant(uint32_t bytes) {
+  const uint32_t room = room_for(bytes);
+  constant_bytes_ = round_up(constant_bytes_ + room, std::min(room, kAlignment));
+  return -int32_t(constant_bytes_);
+}
+
 int32_t FrameMaker::constant(const llvm::Constant& value) {
   const auto [it, is_new] = constants_.try_emplace(&value, 0);
   if (!is_new) return it->second;
-  std::string bytes(bytes_of_type(value.getType(), module_.layout), '\0');
-  module_.write(value, bytes.data());
-  return constants_[&value] = constant(std::move(bytes));
+  Constants written;
+  written.bytes.resize(bytes_of_type(value.getType(), module_.layout));
+  module_.write(value, written);
+  if (written.addresses.empty())
+    return constants_[&value] = constant(std::string(written.bytes.begin(), written.bytes.end()));
+  const int32_t at = constants_[&value] = allocate_constant(uint32_t(written.bytes.size()));
+  addresses_.push_back({std::move(written), at});
+  return at;
 }
 
 int32_t FrameMaker::constant(std::string bytes) {
   const auto [it, is_new] = constants_by_bytes_.try_emplace(std::move(bytes), 0);
-  if (is_new) {
-    const uint32_t room = room_for(uint32_t(it->first.size()));
-    constant_bytes_ = round_up(constant_bytes_ + room, std::min(room, kAlignment));
-    it->second = -int32_t(constant_bytes_);
-  }
+  if (is_new) it->second = allocate_constant(uint32_t(it->first.size()));
   return it->second;
 }
 
 void FrameMaker::finish(Function& function) const {
   function.frame_bytes = round_up(bytes_);
-  function.constants.resize(round_up(constant_bytes_));
+  Constants& all = function.constants;
+  all.bytes.resize(round_up(constant_bytes_));
+  auto offset_of = [&](int32_t at) { return all.bytes.size() - size_t(-int64_t(at)); };
   for (const auto& [bytes, at] : constants_by_bytes_)
-    std::memcpy(function.constants.data() + function.constants.size() + at, bytes.data(), bytes.size());
+    std::copy(bytes.begin(), bytes.end(), all.bytes.begin() + ptrdiff_t(offset_of(at)));
+  for (const auto& [constant, at] : addresses_) {
+    std::copy(constant.bytes.begin(), constant.bytes.end(), all.bytes.begin() + ptrdiff_t(offset_of(at)));
+    for (Address address : constant.addresses) {
+      address.at += uint32_t(offset_of(at));
+      all.addresses.push_back(address);
+    }
+  }
 }
 
 }  // namespace tegula::emulator::bytecode

@@ -27,7 +27,7 @@ class FrameMaker {
   void release_temporaries();
 
   int32_t constant(const llvm::Constant& value);
-  int32_t constant(std::string bytes);
+  int32_t constant(std::string bytes);  ///< without addresses
   /// An integer of that kind.
   int32_t constant(Kind kind, uint64_t number) {
     return constant(std::string(reinterpret_cast<const char*>(&number), bytes_of(kind)));
@@ -39,6 +39,7 @@ class FrameMaker {
  private:
   static uint32_t round_up(uint32_t bytes, uint32_t to = kAlignment) { return (bytes + to - 1) / to * to; }
   static uint32_t room_for(uint32_t bytes) { return bytes <= 4 ? 4 : bytes <= 8 ? 8 : round_up(bytes); }
+  int32_t allocate_constant(uint32_t bytes);
 
   ModuleMaker& module_;
   uint32_t bytes_ = 0, constant_bytes_ = 0;
@@ -46,6 +47,7 @@ class FrameMaker {
   std::vector<std::pair<int32_t, uint32_t>> temporaries_;
   llvm::DenseMap<const llvm::Constant*, int32_t> constants_;
   std::unordered_map<std::string, int32_t> constants_by_bytes_;
+  std::vector<std::pair<Constants, int32_t>> addresses_;  ///< constants that hold some
 };
 
 }  // namespace tegula::emulator::bytecode

@@ -1,11 +1,9 @@
 #include "codegen/exec/emulator/bytecode_module.h"
 
 #include <algorithm>
-#include <string>
-#include <unordered_map>
+#include <utility>
 
-#include "codegen/exec/emulator/hw_bodies.h"
-#include "codegen/exec/emulator/link_bodies.h"
+#include "codegen/exec/emulator/elementwise.h"
 
 namespace tegula::emulator::bytecode {
 
@@ -22,21 +20,11 @@ uint32_t ModuleMaker::number_of(const llvm::Function& function) {
   return functions_[&function] = number;
 }
 
-uint16_t ModuleMaker::number_of(Elementwise function) {
-  const auto [it, is_new] = elementwise_.try_emplace(function, uint16_t(to_.elementwise.size()));
-  if (is_new) to_.elementwise.push_back(function);
+uint16_t ModuleMaker::number_of(const Computation& computation) {
+  if (!function_of(computation)) throw Missing();
+  const auto [it, is_new] = computations_.try_emplace(computation, uint16_t(to_.computations.size()));
+  if (is_new) to_.computations.push_back(computation);
   return it->second;
-}
-
-const std::pair<Thunk, void*>* ModuleMaker::find_body(llvm::StringRef name) {
-  static const auto bodies = [] {
-    std::unordered_map<std::string, std::pair<Thunk, void*>> all;
-    for (const HwBody& body : hw_bodies()) all[std::string(kBodyPrefix) + body.name] = {body.thunk, body.function};
-    for (const HwBody& helper : helper_functions()) all[helper.name] = {helper.thunk, helper.function};
-    return all;
-  }();
-  auto it = bodies.find(name.str());
-  return it == bodies.end() ? nullptr : &it->second;
 }
 
 int32_t ModuleMaker::add(BodyCall call) {
@@ -52,21 +40,21 @@ void ModuleMaker::is_segment(uint32_t number) {
   to_.segment_bytes = std::max(to_.segment_bytes, to_.functions[number].most_bytes);
 }
 
-void ModuleMaker::write(const llvm::Constant& constant, char* at) {
+void ModuleMaker::write(const llvm::Constant& constant, Constants& to, size_t at) {
   const Type* type = constant.getType();
+  auto put_bytes = [&](const void* from, size_t bytes) { std::memcpy(to.bytes.data() + at, from, bytes); };
   if (llvm::isa<llvm::UndefValue>(constant) || constant.isNullValue()) return;  // zeros
   if (auto* number = llvm::dyn_cast<llvm::ConstantInt>(&constant)) {
-    const uint64_t bits = number->getValue().getRawData()[0];
-    std::memcpy(at, &bits, bytes_of(kind_of(type)));
+    put_bytes(number->getValue().getRawData(), bytes_of(kind_of(type)));
   } else if (auto* real = llvm::dyn_cast<llvm::ConstantFP>(&constant)) {
     const uint64_t bits = real->getValueAPF().bitcastToAPInt().getZExtValue();
-    std::memcpy(at, &bits, bytes_of(kind_of(type)));
+    put_bytes(&bits, bytes_of(kind_of(type)));
   } else if (auto* data = llvm::dyn_cast<llvm::ConstantDataSequential>(&constant)) {
     const llvm::StringRef raw = data->getRawDataValues();
-    std::memcpy(at, raw.data(), raw.size());
+    put_bytes(raw.data(), raw.size());
   } else if (auto* vector = llvm::dyn_cast<llvm::ConstantVector>(&constant)) {
     const uint32_t bytes = bytes_of(shape_of(type).kind);
-    for (unsigned i = 0; i < vector->getNumOperands(); ++i) write(*vector->getOperand(i), at + size_t(i) * bytes);
+    for (unsigned i = 0; i < vector->getNumOperands(); ++i) write(*vector->getOperand(i), to, at + size_t(i) * bytes);
   } else if (auto* aggregate = llvm::dyn_cast<llvm::ConstantAggregate>(&constant)) {
     auto* structure = llvm::dyn_cast<llvm::StructType>(type);
     for (unsigned i = 0; i < aggregate->getNumOperands(); ++i) {
@@ -74,49 +62,54 @@ void ModuleMaker::write(const llvm::Constant& constant, char* at) {
       const uint64_t offset =
           structure ? layout.getStructLayout(const_cast<llvm::StructType*>(structure))->getElementOffset(i)
                     : i * layout.getTypeAllocSize(part.getType());
-      write(part, at + offset);
+      write(part, to, at + offset);
     }
   } else {
-    const uint64_t address = address_of(constant);
-    std::memcpy(at, &address, bytes_of(kind_of(type)));
+    const Pointer pointer = pointer_of(constant);
+    if (bytes_of(kind_of(type)) != sizeof pointer.offset) throw Missing();
+    if (pointer.global)
+      to.addresses.push_back({uint32_t(at), *pointer.global, pointer.offset});
+    else
+      put_bytes(&pointer.offset, sizeof pointer.offset);
   }
 }
 
-uint64_t ModuleMaker::address_of(const llvm::Constant& constant) {
-  if (auto* variable = llvm::dyn_cast<llvm::GlobalVariable>(&constant)) return address_of_variable(*variable);
+ModuleMaker::Pointer ModuleMaker::pointer_of(const llvm::Constant& constant) {
+  if (constant.isNullValue()) return {};
+  if (auto* number = llvm::dyn_cast<llvm::ConstantInt>(&constant)) return {{}, number->getZExtValue()};
+  if (auto* variable = llvm::dyn_cast<llvm::GlobalVariable>(&constant)) return {number_of(*variable), 0};
   auto* expression = llvm::dyn_cast<llvm::ConstantExpr>(&constant);
   if (!expression) throw Missing();
   switch (expression->getOpcode()) {
     case llvm::Instruction::IntToPtr:
     case llvm::Instruction::PtrToInt:
     case llvm::Instruction::AddrSpaceCast:
-    case llvm::Instruction::BitCast: {
-      const auto& inner = *expression->getOperand(0);
-      if (auto* number = llvm::dyn_cast<llvm::ConstantInt>(&inner)) return number->getZExtValue();
-      return inner.isNullValue() ? 0 : address_of(inner);
-    }
+    case llvm::Instruction::BitCast:
+      return pointer_of(*expression->getOperand(0));
     case llvm::Instruction::GetElementPtr: {
       llvm::APInt offset(64, 0);
       const auto* base = expression->stripAndAccumulateConstantOffsets(layout, offset, /*AllowNonInbounds=*/true);
       if (base == expression) throw Missing();
-      const auto& known = *llvm::cast<llvm::Constant>(base);
-      return (known.isNullValue() ? 0 : address_of(known)) + offset.getZExtValue();
+      Pointer pointer = pointer_of(*llvm::cast<llvm::Constant>(base));
+      pointer.offset += offset.getZExtValue();
+      return pointer;
     }
     default:
       throw Missing();
   }
 }
 
-uint64_t ModuleMaker::address_of_variable(const llvm::GlobalVariable& variable) {
+uint32_t ModuleMaker::number_of(const llvm::GlobalVariable& variable) {
   if (!variable.isConstant() || !variable.hasInitializer()) throw Missing();
-  char*& memory = variables_[&variable];
-  if (!memory) {
-    const uint64_t bytes = layout.getTypeAllocSize(variable.getValueType());
-    to_.globals.push_back(std::make_unique<char[]>(bytes));
-    memory = to_.globals.back().get();
-    write(*variable.getInitializer(), memory);
-  }
-  return reinterpret_cast<uint64_t>(memory);
+  const auto [it, is_new] = variables_.try_emplace(&variable, uint32_t(to_.globals.size()));
+  const uint32_t number = it->second;
+  if (!is_new) return number;
+  to_.globals.emplace_back();  // which its initialiser may name
+  Constants global;
+  global.bytes.resize(layout.getTypeAllocSize(variable.getValueType()));
+  write(*variable.getInitializer(), global);
+  to_.globals[number] = std::move(global);
+  return number;
 }
 
 }  // namespace tegula::emulator::bytecode

@@ -4,7 +4,7 @@
 #include <llvm/ADT/DenseMap.h>
 
 #include <map>
-#include <utility>
+#include <optional>
 
 #include "codegen/exec/emulator/bytecode_values.h"
 
@@ -16,9 +16,8 @@ class ModuleMaker {
 
   /// The function's, which is made when it is not yet; throws Missing, where functions call themselves too.
   uint32_t number_of(const llvm::Function& function);
-  uint16_t number_of(Elementwise function);
-  /// The C++ function of that name, null if there is none.
-  static const std::pair<Thunk, void*>* find_body(llvm::StringRef name);
+  /// Throws Missing if there is no such function.
+  uint16_t number_of(const Computation& computation);
   int32_t add(BodyCall call);
   int32_t add(FunctionCall call);
 
@@ -26,18 +25,23 @@ class ModuleMaker {
   void is_segment(uint32_t number);
 
   /// Writes the constant as it lies in a frame or in memory, to where there are zeros. Throws Missing.
-  void write(const llvm::Constant& constant, char* at);
+  void write(const llvm::Constant& constant, Constants& to, size_t at = 0);
 
   const llvm::DataLayout& layout;
 
  private:
-  uint64_t address_of(const llvm::Constant& constant);
-  uint64_t address_of_variable(const llvm::GlobalVariable& variable);
+  /// The constant as an address; one of a global's stands in nothing yet.
+  struct Pointer {
+    std::optional<uint32_t> global;
+    uint64_t offset = 0;
+  };
+  Pointer pointer_of(const llvm::Constant& constant);
+  uint32_t number_of(const llvm::GlobalVariable& variable);
 
   Module& to_;
-  std::map<Elementwise, uint16_t> elementwise_;
+  std::map<Computation, uint16_t> computations_;
   llvm::DenseMap<const llvm::Function*, uint32_t> functions_;
-  llvm::DenseMap<const llvm::GlobalVariable*, char*> variables_;
+  llvm::DenseMap<const llvm::GlobalVariable*, uint32_t> variables_;
 };
 
 /// Makes one function, and those that it calls (to_bytecode.cpp).

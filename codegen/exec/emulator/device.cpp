@@ -400,6 +400,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     };
     launch.args = parameters.data();
     launch.tensor_maps = maps;
+    launch.asm_blocks = code.tiers.facts().blocks;
     launch.grid = grid;
     launch.programs = uint64_t(grid.x) * grid.y * grid.z;
     launch.blocks = unsigned(code.image.num_ctas);

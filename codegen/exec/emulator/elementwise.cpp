@@ -371,4 +371,19 @@ Elementwise function_of(Arithmetic operation, Kind kind) {
   return nullptr;
 }
 
+Elementwise function_of(const Computation& computation) {
+  const auto [is, how, kind, to] = computation;
+  switch (is) {
+    case Computation::Computes:
+      return function_of(Arithmetic(how), kind);
+    case Computation::Converts:
+      return conversion(Conversion(how), kind, to);
+    case Computation::Selects:
+      return select_each(how);
+    case Computation::Picks:
+      return pick(how);
+  }
+  return nullptr;
+}
+
 }  // namespace tegula::emulator::bytecode

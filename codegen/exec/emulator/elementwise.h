@@ -74,7 +74,9 @@ enum class Arithmetic : uint8_t {
   FUle,
 };
 
-/// Null if there is none.
+// These give null if there is no such function.
+
+Elementwise function_of(const Computation& computation);
 Elementwise function_of(Arithmetic operation, Kind kind);
 
 enum class Conversion : uint8_t {

@@ -757,9 +757,9 @@ TEGULA_FAMILIES(TEGULA_FAMILY)
 const std::vector<HwBody>& hw_bodies() {
   static const std::vector<HwBody> bodies = {
 #define TEGULA_HW(name, signature, feature, effects, assembly, constraints) \
-  {#name, reinterpret_cast<void*>(+emu_##name), bytecode::thunk_of(+emu_##name)},
+  {"emu_" #name, reinterpret_cast<void*>(+emu_##name), bytecode::thunk_of(+emu_##name)},
 #include "codegen/lower/hw.def"
-#define TEGULA_FAMILY(name, body, signature) {#name, reinterpret_cast<void*>(&body), bytecode::thunk_of(&body)},
+#define TEGULA_FAMILY(name, body, signature) {"emu_" #name, reinterpret_cast<void*>(&body), bytecode::thunk_of(&body)},
       TEGULA_FAMILIES(TEGULA_FAMILY)};
   return bodies;
 }

@@ -64,8 +64,11 @@ constexpr HwSignature parse_hw_signature(std::string_view text) {
   return signature;
 }
 
+/// What stands before the name of a row in that of its body.
+inline constexpr const char* kBodyPrefix = "emu_";
+
 struct HwBody {
-  const char* name;  ///< HwInfo::body
+  const char* name;  ///< by which generated code calls it: that of the row (HwInfo::body) behind kBodyPrefix
   void* function;
   bytecode::Thunk thunk;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "codegen/exec/emulator/hw_bodies.h"
 #include "codegen/exec/emulator/numbers.h"
 #include "codegen/exec/emulator/scheduler.h"
 
@@ -44,8 +45,9 @@ class Interpreter {
  public:
   /// The frame in the room that begins there.
   static char* enter(const Function& function, char* room) {
-    std::copy(function.constants.begin(), function.constants.end(), room);  // there may be none
-    return room + function.constants.size();
+    const std::vector<char>& constants = function.constants.bytes;
+    std::copy(constants.begin(), constants.end(), room);  // there may be none
+    return room + constants.size();
   }
 
  private:
@@ -177,7 +179,7 @@ void Interpreter::run(const Function& function, char* frame) const {
         break;
       case Code::Body: {
         const BodyCall& call = module_.bodies[size_t(i.a)];
-        call.thunk(call.function, frame, call.operands.data(), call.result);
+        call.body->thunk(call.body->function, frame, call.operands.data(), call.result);
         break;
       }
       case Code::Call:

@@ -292,42 +292,42 @@ void must(llvm::Error error, const char* what) {
 
 class OrcKernel : public JitKernel {
  public:
-  explicit OrcKernel(llvm::orc::LLJIT& engine) : engine_(engine) {}
   ~OrcKernel() override {
-    if (library) llvm::consumeError(engine_.getExecutionSession().removeJITDylib(*library));
+    if (library) llvm::consumeError(library->getExecutionSession().removeJITDylib(*library));
   }
-  llvm::orc::JITDylib* library = nullptr;
-
- private:
-  llvm::orc::LLJIT& engine_;
+  llvm::orc::JITDylib* library = nullptr;  ///< of its machine code, if it has some
 };
 
 }  // namespace
 
+/// LLVM's parts are made when the first kernel needs them: those of later processes are kept bytecode, mostly.
 struct Jit::Impl {
-  std::array<std::unique_ptr<llvm::TargetMachine>, 2> machines;  ///< by Tier
-  std::unique_ptr<llvm::orc::LLJIT> engine;                      ///< links what they compile
-  llvm::orc::JITDylib* host = nullptr;                           ///< the bodies and runtime functions
-  std::mutex mutex;
+  llvm::orc::JITTargetMachineBuilder host;
+  const bool checks, nans;
+  const std::shared_ptr<ImageCache> kept;
+  std::mutex mutex{};
   uint64_t count = 0;
-  bool checks = false, nans = false;
-  std::shared_ptr<ImageCache> kept;
+  std::array<std::unique_ptr<llvm::TargetMachine>, 2> machines{};  ///< by Tier
+  std::unique_ptr<llvm::orc::LLJIT> engine{};                      ///< links what they compile
+  llvm::orc::JITDylib* functions = nullptr;                        ///< the bodies and runtime functions
 
+  llvm::TargetMachine& machine(Tier tier);
+  void make_engine();
   std::string make(const KernelImage& image, const Target& target, Tier tier, JitKernel& kernel);
   void link(const KernelImage& image, const std::string& object, OrcKernel& kernel);
   std::string key_of(const KernelImage& image, const Target& target, Tier tier) const;
   std::unique_ptr<JitKernel> find(const KernelImage& image, const std::string& key);
 
-  void define_host_functions() {
+  void define_functions() {
     llvm::orc::SymbolMap symbols;
     auto define = [&](const std::string& name, void* function) {
       symbols[engine->mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(function),
                                                 llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
     };
-    for (const HwBody& body : hw_bodies()) define(std::string(kBodyPrefix) + body.name, body.function);
+    for (const auto* named : {&hw_bodies(), &helper_functions()})
+      for (const HwBody& body : *named) define(body.name, body.function);
     for (auto& [name, function] : runtime_functions()) define(name, function);
-    for (const HwBody& helper : helper_functions()) define(helper.name, helper.function);
-    must(host->define(llvm::orc::absoluteSymbols(std::move(symbols))), "host functions");
+    must(functions->define(llvm::orc::absoluteSymbols(std::move(symbols))), "host functions");
   }
 };
 
@@ -348,22 +348,27 @@ llvm::Module& read_module(const KernelImage& image, StashedModule& of, const std
 }  // namespace
 
 Jit::Jit(bool baseline_cpu, bool checks, bool nans, std::shared_ptr<ImageCache> kept)
-    : impl_(std::make_unique<Impl>()) {
-  impl_->checks = checks, impl_->nans = nans, impl_->kept = std::move(kept);
+    : impl_(new Impl{.host = host_machine(baseline_cpu), .checks = checks, .nans = nans, .kept = std::move(kept)}) {
   throw_fatal_errors();
-  llvm::orc::JITTargetMachineBuilder machine = host_machine(baseline_cpu);
-  for (auto [tier, level] : {std::pair(Tier::Quick, llvm::CodeGenOptLevel::None),
-                             std::pair(Tier::Optimised, llvm::CodeGenOptLevel::Default)}) {
-    machine.setCodeGenOptLevel(level);
-    impl_->machines[size_t(tier)] = must(machine.createTargetMachine(), "host");
+}
+
+llvm::TargetMachine& Jit::Impl::machine(Tier tier) {
+  std::unique_ptr<llvm::TargetMachine>& one = machines[size_t(tier)];
+  if (!one) {
+    host.setCodeGenOptLevel(tier == Tier::Quick ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Default);
+    one = must(host.createTargetMachine(), "host");
   }
+  return *one;
+}
+
+void Jit::Impl::make_engine() {
   llvm::orc::LLJITBuilder builder;
-  builder.setJITTargetMachineBuilder(std::move(machine));
+  builder.setJITTargetMachineBuilder(host);
   builder.setLinkProcessSymbolsByDefault(false);
   builder.setPlatformSetUp(llvm::orc::setUpInactivePlatform);
-  impl_->engine = must(builder.create(), "engine");
-  impl_->host = &must(impl_->engine->createJITDylib("host"), "host library");
-  impl_->define_host_functions();
+  engine = must(builder.create(), "engine");
+  functions = &must(engine->createJITDylib("host"), "host library");
+  define_functions();
 }
 
 Jit::~Jit() = default;
@@ -371,7 +376,7 @@ Jit::~Jit() = default;
 /// Notes what is known of the kernel, and its bytecode; else returns LLVM's object code for the host.
 std::string Jit::Impl::make(const KernelImage& image, const Target& target, Tier tier, JitKernel& kernel) {
   const auto begin = std::chrono::steady_clock::now();
-  llvm::TargetMachine& machine = *machines[size_t(tier)];
+  llvm::TargetMachine& machine = this->machine(tier);
   std::string messages;
   StashedModule taken = take_module(image.bitcode);
   if (!taken.context) taken.context = std::make_unique<llvm::LLVMContext>();
@@ -412,21 +417,21 @@ std::string Jit::Impl::make(const KernelImage& image, const Target& target, Tier
 }
 
 void Jit::Impl::link(const KernelImage& image, const std::string& object, OrcKernel& kernel) {
+  if (!engine) make_engine();
   kernel.library = &must(engine->createJITDylib(fmt::format("{}.{}", image.kernel, count++)), "library");
-  kernel.library->addToLinkOrder(*host);
+  kernel.library->addToLinkOrder(*functions);
   must(engine->addObjectFile(*kernel.library, llvm::MemoryBuffer::getMemBufferCopy(object, image.kernel)), "module");
   kernel.code.entry = must(engine->lookup(*kernel.library, kEntryName), "link").toPtr<void (*)(void* const*)>();
 }
 
 /// Of all that the code follows from: the library's build stands for the passes and the bodies.
 std::string Jit::Impl::key_of(const KernelImage& image, const Target& target, Tier tier) const {
-  const llvm::TargetMachine& machine = *machines[size_t(tier)];
   std::string params;
   for (const ImageParam& param : image.params)
     params += fmt::format("{}{}", param.pointer ? '*' : ' ', int(param.elem));
   const std::string options =
       fmt::format("{} {} {} {} {}", int(tier), checks, nans, image.tensor_maps.maps.size(), target.name);
-  return content_key({"emulator", compiler_version(), machine.getTargetCPU(), machine.getTargetFeatureString(), options,
+  return content_key({"emulator", compiler_version(), host.getCPU(), host.getFeatures().getString(), options,
                       image.kernel, params,
                       std::string_view(reinterpret_cast<const char*>(image.bitcode.data()), image.bitcode.size())});
 }
@@ -434,10 +439,10 @@ std::string Jit::Impl::key_of(const KernelImage& image, const Target& target, Ti
 std::unique_ptr<JitKernel> Jit::Impl::find(const KernelImage& image, const std::string& key) {
   const auto bytes = kept->find_code(key);
   if (!bytes) return nullptr;
-  auto kernel = std::make_unique<OrcKernel>(*engine);
+  auto kernel = std::make_unique<OrcKernel>();
   const auto object = read_code(*bytes, *kernel);
   if (!object) return nullptr;
-  link(image, *object, *kernel);
+  if (!object->empty()) link(image, *object, *kernel);
   return kernel;
 }
 
@@ -452,12 +457,10 @@ std::unique_ptr<JitKernel> Jit::compile(const KernelImage& image, const Target& 
   const std::string key = keeps ? impl_->key_of(image, target, tier) : "";
   if (keeps)
     if (auto kernel = impl_->find(image, key)) return kernel;
-  auto kernel = std::make_unique<OrcKernel>(*impl_->engine);
+  auto kernel = std::make_unique<OrcKernel>();
   const std::string object = impl_->make(image, target, tier, *kernel);
-  if (kernel->code.bytecode) return kernel;
-  impl_->link(image, object, *kernel);
-  if (keeps && kernel->blocks.empty())  // whose addresses stand in the code
-    impl_->kept->store_code(key, to_bytes(object, *kernel));
+  if (!object.empty()) impl_->link(image, object, *kernel);
+  if (keeps) impl_->kept->store_code(key, to_bytes(object, *kernel));
   return kernel;
 }
 

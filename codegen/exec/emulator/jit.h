@@ -1,4 +1,4 @@
-// Machine code for the host from a kernel image's bitcode.
+// Code that this process can run from a kernel image's bitcode.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ class JitKernel {
   KernelCode code;
   /// Places of the calls that threads do together (Where::place indexes them).
   std::vector<Place> places;
-  /// Its blocks of inline PTX, by the addresses that its code has.
+  /// Its blocks of inline PTX (Launch::asm_blocks), by the numbers that its code has.
   std::vector<std::unique_ptr<const ptx::Program>> blocks;
   /// It has atomics or volatile loads, so that programs may wait for each other.
   bool may_spin = false;
@@ -40,14 +40,14 @@ class JitKernel {
 
 class Jit {
  public:
-  /// `baseline_cpu`: only x86-64's first instruction set. Throws DeviceError if LLVM cannot serve this host.
+  /// `baseline_cpu`: only x86-64's first instruction set.
   /// `checks`: code tells what its atomic operations order (emu_order), and warns of arithmetic; `nans`: of NaNs too.
   /// `kept`: where code is kept for later processes.
   Jit(bool baseline_cpu, bool checks, bool nans, std::shared_ptr<ImageCache> kept);
   ~Jit();
 
   /// Throws DeviceError if the bitcode is damaged, does not fit the image's parameters, or calls what there is not on
-  /// the target. The result must not outlive the Jit.
+  /// the target, or if LLVM cannot serve this host. The result must not outlive the Jit.
   std::unique_ptr<JitKernel> compile(const KernelImage& image, const Target& target, Tier tier);
   /// The same if it was compiled before and kept; else null.
   std::unique_ptr<JitKernel> find(const KernelImage& image, const Target& target, Tier tier);

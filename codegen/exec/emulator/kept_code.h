@@ -1,4 +1,4 @@
-// Machine code of a kernel as bytes, for later processes.
+// Code of a kernel as bytes, for later processes.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,11 @@
 
 namespace tegula::emulator {
 
-/// The object code, and what the kernel tells of it. It has no blocks of inline PTX.
+/// The object code, or the kernel's bytecode if there is none, and what the kernel tells of it.
 std::string to_bytes(const std::string& object, const JitKernel& kernel);
 
-/// The contrary: fills the kernel and returns the object code; nothing if the bytes are damaged.
+/// The contrary: fills the kernel and returns the object code, which is empty if the kernel has bytecode; nothing if
+/// the bytes are damaged.
 std::optional<std::string> read_code(std::string_view bytes, JitKernel& kernel);
 
 }  // namespace tegula::emulator

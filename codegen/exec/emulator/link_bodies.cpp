@@ -225,6 +225,7 @@ class Bodies {
                                  loc ? loc.to_string() + ": " : std::string(), *message));
     kernel_.blocks.push_back(std::make_unique<ptx::Program>(std::get<ptx::Program>(std::move(parsed))));
     const ptx::Program& program = *kernel_.blocks.back();
+    const uint32_t number = uint32_t(kernel_.blocks.size() - 1);
     kernel_.may_spin |= program.waits;
     const uint32_t place = uint32_t(kernel_.places.size());
     kernel_.places.push_back({"inline assembly", loc});
@@ -239,10 +240,10 @@ class Bodies {
       b.CreateStore(b.CreateZExt(as_integer(b, &argument), b.getInt64Ty()), slot(operand));
     }
     Type* pointer = llvm::PointerType::get(context_, 0);
-    auto* type = llvm::FunctionType::get(b.getVoidTy(), {pointer, pointer, b.getInt32Ty(), b.getInt32Ty()}, false);
-    Value* address = b.CreateIntToPtr(b.getInt64(reinterpret_cast<uint64_t>(&program)), pointer);
+    auto* type =
+        llvm::FunctionType::get(b.getVoidTy(), {b.getInt32Ty(), pointer, b.getInt32Ty(), b.getInt32Ty()}, false);
     b.CreateCall(module_.getOrInsertFunction(kAsmName, type),
-                 {address, slots, b.getInt32(uint32_t(block.site)), b.getInt32(place)});
+                 {b.getInt32(number), slots, b.getInt32(uint32_t(block.site)), b.getInt32(place)});
     return_slots(b, f, [&](unsigned i) { return b.CreateLoad(b.getInt64Ty(), slot(i)); });
     f.setLinkage(llvm::GlobalValue::InternalLinkage);
   }
@@ -373,6 +374,17 @@ const std::vector<HwBody>& helper_functions() {
       helper(kRunSegmentName, &emu_run_segment),
   };
   return functions;
+}
+
+const HwBody* find_body(const std::string& name) {
+  static const auto bodies = [] {
+    std::unordered_map<std::string, const HwBody*> all;
+    for (const auto* functions : {&hw_bodies(), &helper_functions()})
+      for (const HwBody& function : *functions) all[function.name] = &function;
+    return all;
+  }();
+  auto it = bodies.find(name);
+  return it == bodies.end() ? nullptr : it->second;
 }
 
 void refuse(const KernelImage& image, const std::string& message) {

@@ -17,11 +17,11 @@ namespace tegula::emulator {
 /// Functions of the emulator that generated code calls beside the bodies (hw_bodies.h, ptx_run.cpp).
 inline constexpr const char *kYieldName = "emu_yield", *kAsmName = "emu_asm", *kTickName = "emu_tick",
                             *kOrderName = "emu_order", *kWarnName = "emu_warn";
-/// What stands before the name of a row in that of its body.
-inline constexpr const char* kBodyPrefix = "emu_";
 
 /// These functions, and those that segments call (lane_segments.h).
 const std::vector<HwBody>& helper_functions();
+/// The function of C++ that generated code calls by that name, a body's or one of these; null if there is none.
+const HwBody* find_body(const std::string& name);
 
 /// Throws DeviceError: the kernel cannot run here.
 [[noreturn]] void refuse(const KernelImage& image, const std::string& message);

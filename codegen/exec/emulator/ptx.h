@@ -99,6 +99,7 @@ struct Instruction {
 };
 
 struct Program {
+  std::string text, constraints;  ///< from which it was read
   std::vector<Instruction> code;
   uint32_t results = 0, operands = 0;
   std::vector<std::pair<uint32_t, uint32_t>> ties;  ///< (argument, result) that share a register
@@ -112,8 +113,8 @@ std::variant<Program, std::string> parse(std::string_view text, std::string_view
 /// Runs the block on `slots`, of which the arguments are set; afterwards the results are. `site` is for faults, `place`
 /// for what the threads of a program do together.
 void run(const Program& program, uint64_t* slots, uint32_t site, uint32_t place);
-/// run as generated code calls it.
-void run_block(const Program* program, uint64_t* slots, uint32_t site, uint32_t place);
+/// The same as generated code calls it, by the block's number in the kernel.
+void run_block(uint32_t number, uint64_t* slots, uint32_t site, uint32_t place);
 
 // ---- For the files of the interpreter
 

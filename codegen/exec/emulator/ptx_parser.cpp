@@ -494,7 +494,9 @@ class Parser {
 
 std::variant<Program, std::string> parse(std::string_view text, std::string_view constraints) {
   try {
-    return Parser(text, constraints).run();
+    Program program = Parser(text, constraints).run();
+    program.text = text, program.constraints = constraints;
+    return program;
   } catch (Failure& failure) {
     return std::move(failure.message);
   }

@@ -366,8 +366,8 @@ void run(const Program& program, uint64_t* slots, uint32_t site, uint32_t place)
   Runner(program, slots, site, place).run();
 }
 
-void run_block(const Program* program, uint64_t* slots, uint32_t site, uint32_t place) {
-  run(*program, slots, site, place);
+void run_block(uint32_t number, uint64_t* slots, uint32_t site, uint32_t place) {
+  run(*this_worker->launch().asm_blocks[number], slots, site, place);
 }
 
 }  // namespace tegula::emulator::ptx

@@ -33,6 +33,10 @@ class Recording;
 
 namespace tegula::emulator {
 
+namespace ptx {
+struct Program;
+}
+
 inline constexpr unsigned kLanes = 32;
 
 /// What the lanes of a warp hand each other.
@@ -167,6 +171,7 @@ struct Launch {
   unsigned resident_programs = 1;  ///< of a worker
   uint32_t shared_bytes = 0;
   std::span<const TensorMap> tensor_maps;
+  std::span<const std::unique_ptr<const ptx::Program>> asm_blocks;
   uint64_t seed = 0;  ///< 0: in order
   bool check_bounds = true;
   bool track_writes = false;  ///< of shared memory

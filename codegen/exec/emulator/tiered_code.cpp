@@ -38,7 +38,8 @@ void TieredCode::optimise_if_due(double seconds_of_launch) {
   if (settled_ || seconds_ + seconds_of_launch < first_->optimising_seconds) return;
   settled_ = true;
   optimised_ = jit_.compile(image_, target_, Tier::Optimised);
-  TEGULA_CHECK(optimised_->places.size() == first_->places.size(), "places differ");
+  TEGULA_CHECK(optimised_->places.size() == first_->places.size() && optimised_->blocks.size() == first_->blocks.size(),
+               "places or blocks differ");
   if (optimised_->frame_bytes + kBodyStack <= stack_bytes_) code_.store(&optimised_->code, std::memory_order_release);
 }
 

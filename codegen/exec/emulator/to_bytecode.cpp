@@ -12,6 +12,8 @@
 #include "codegen/exec/emulator/bytecode_operations.h"
 #include "codegen/exec/emulator/elementwise.h"
 #include "codegen/exec/emulator/lane_segments.h"
+#include "codegen/exec/emulator/link_bodies.h"
+#include "runtime/base/check.h"
 
 namespace tegula::emulator {
 
@@ -45,7 +47,7 @@ class FunctionMaker {
     }
     for (auto [number, field, block] : jumps_) function_.code[size_t(number)].*field = starts_[block];
     frame_.finish(function_);
-    function_.most_bytes = uint32_t(function_.constants.size()) + function_.frame_bytes + callees_bytes_;
+    function_.most_bytes = uint32_t(function_.constants.bytes.size()) + function_.frame_bytes + callees_bytes_;
     return std::move(function_);
   }
 
@@ -187,11 +189,9 @@ class FunctionMaker {
     }
   }
 
-  void apply(const llvm::Instruction& at, Elementwise function, uint32_t count, int32_t to, int32_t a, int32_t b = 0,
-             int32_t c = 0) {
-    if (!function) throw Missing();
+  void apply(const Computation& computation, uint32_t count, int32_t to, int32_t a, int32_t b = 0, int32_t c = 0) {
     emit({.code = Code::Apply,
-          .function = module_.number_of(function),
+          .function = module_.number_of(computation),
           .count = count,
           .to = to,
           .a = a,
@@ -199,12 +199,16 @@ class FunctionMaker {
           .c = c});
   }
 
+  static Computation computes(Arithmetic operation, Kind kind) {
+    return {Computation::Computes, uint8_t(operation), kind, kind};
+  }
+
   /// Takes away the bits that the integer of an odd type has not.
-  void keep_bits(const llvm::Instruction& i, const Type* type, int32_t at) {
+  void keep_bits(const Type* type, int32_t at) {
     const unsigned bits = odd_bits(type);
     if (!bits) return;
     const Kind kind = kind_of(type);
-    apply(i, function_of(Arithmetic::And, kind), 1, at, at, frame_.constant(kind, (uint64_t(1) << bits) - 1));
+    apply(computes(Arithmetic::And, kind), 1, at, at, frame_.constant(kind, (uint64_t(1) << bits) - 1));
   }
   void compute(const llvm::Instruction& i, Arithmetic operation, llvm::ArrayRef<const Value*> operands) {
     const unsigned odd = odd_bits(operands[0]->getType());
@@ -216,11 +220,10 @@ class FunctionMaker {
     if (const auto code = short_form(operation, shape))
       emit({.code = *code, .to = to, .a = at[0], .b = at[1], .c = at[2]});
     else
-      apply(i, function_of(operation, shape.kind), shape.count, to, at[0], at[1], at[2]);
+      apply(computes(operation, shape.kind), shape.count, to, at[0], at[1], at[2]);
     if (odd && operation == Arithmetic::BitReverse)
-      apply(i, function_of(Arithmetic::LShr, shape.kind), 1, to, to,
-            frame_.constant(shape.kind, 8 * shape.bytes() - odd));
-    keep_bits(i, i.getType(), to);
+      apply(computes(Arithmetic::LShr, shape.kind), 1, to, to, frame_.constant(shape.kind, 8 * shape.bytes() - odd));
+    keep_bits(i.getType(), to);
   }
 
   void translate(const llvm::Instruction& i) {
@@ -295,8 +298,8 @@ class FunctionMaker {
       // The sign goes to the front of the kind, and from there over the bits that are none of the number's.
       const int32_t by = frame_.constant(from.kind, 8 * bytes_of(from.kind) - bits);
       source = frame_.temporary(bytes_of(from.kind));
-      apply(i, function_of(Arithmetic::Shl, from.kind), 1, source, a, by);
-      apply(i, function_of(Arithmetic::AShr, from.kind), 1, source, source, by);
+      apply(computes(Arithmetic::Shl, from.kind), 1, source, a, by);
+      apply(computes(Arithmetic::AShr, from.kind), 1, source, source, by);
     } else if (bits && *how == Conversion::FromSigned) {
       throw Missing();
     }
@@ -304,8 +307,8 @@ class FunctionMaker {
     if (from.kind == to.kind)
       move(at, source, to.bytes());
     else
-      apply(i, conversion(*how, from.kind, to.kind), from.count, at, source);
-    keep_bits(i, i.getDestTy(), at);
+      apply({Computation::Converts, uint8_t(*how), from.kind, to.kind}, from.count, at, source);
+    keep_bits(i.getDestTy(), at);
   }
 
   void compare(const llvm::CmpInst& i) {
@@ -337,7 +340,7 @@ class FunctionMaker {
     const int32_t to = result(i);
     if (i.getOperand(0)->getType()->isVectorTy()) {
       const Shape shape = shape_of(i.getType());
-      return apply(i, select_each(bytes_of(shape.kind)), shape.count, to, condition, a, b);
+      return apply({Computation::Selects, uint8_t(bytes_of(shape.kind))}, shape.count, to, condition, a, b);
     }
     const uint32_t bytes = bytes_of_type(i.getType(), module_.layout);
     const Code code = bytes == 1   ? Code::Select8
@@ -470,7 +473,7 @@ class FunctionMaker {
         const uint32_t source = uint32_t(std::max(mask[n], 0));
         std::memcpy(sources.data() + n * sizeof source, &source, sizeof source);
       }
-      return apply(i, pick(bytes), shape.count, to, a, frame_.constant(std::move(sources)));
+      return apply({Computation::Picks, uint8_t(bytes)}, shape.count, to, a, frame_.constant(std::move(sources)));
     }
     constexpr size_t kMostMoves = 16;
     if (mask.size() > kMostMoves) throw Missing();
@@ -490,9 +493,9 @@ class FunctionMaker {
     if (callee->isIntrinsic()) return call_intrinsic(llvm::cast<llvm::IntrinsicInst>(i));
     if (callee->getName() == kRunSegmentName) return run_segment(i);
     if (!callee->isDeclaration()) return call_function(i, *callee);
-    const auto* body = module_.find_body(callee->getName());
+    const HwBody* body = find_body(callee->getName().str());
     if (!body) throw Missing();
-    BodyCall call{body->first, body->second, {}, 0};
+    BodyCall call{body, {}, 0};
     for (const Value* argument : i.args()) call.operands.push_back(operand_of(argument));
     if (!i.getType()->isVoidTy()) call.result = result(i);
     emit({.code = Code::Body, .a = module_.add(std::move(call))});
@@ -689,6 +692,7 @@ std::unique_ptr<bytecode::Module> to_bytecode(const llvm::Module& module, const 
   } catch (const bytecode::Missing&) {
     return nullptr;
   }
+  TEGULA_CHECK(made->place(), "bytecode that computes what is unknown");
   return made;
 }
 

@@ -20,7 +20,7 @@ constexpr uint32_t kSite = 0, kPlace = 0, kAlways = 1;
 template <class Function>
 Function* body(std::string_view name) {
   for (const HwBody& row : hw_bodies())
-    if (row.name == name) return reinterpret_cast<Function*>(row.function);
+    if (row.name == std::string(kBodyPrefix).append(name)) return reinterpret_cast<Function*>(row.function);
   ADD_FAILURE() << "no body " << name;
   return nullptr;
 }
