@@ -1,11 +1,13 @@
 // CPU time from a kernel's text to PTX, for a list of kernels.
 //
 //   compile_time [--list FILE] [--only TEXT] [--runs 3] [--target sm_90a] [--assemble] [--out FILE] [--against FILE]
+//                [--save FOLDER]
 //
 // A line of the list (compile_time/kernels.txt) names a kernel, the types of its arguments and its constexprs. Each
 // kernel is read, parsed, checked and compiled `runs` times in this process, without any cache; the least CPU time
 // counts, so that a busy machine matters little. --assemble adds what ptxas makes of the PTX: registers, bytes spilled
 // and bytes of machine code. --out writes the table, --against compares with one: sums, and the kernels that differ.
+// --save writes the PTX of the list's Nth kernel to FOLDER/N.ptx, so that `diff -rq` tells which kernels' code changed.
 #include <elf.h>
 #include <fmt/format.h>
 
@@ -31,7 +33,7 @@ namespace fs = std::filesystem;
 namespace {
 
 struct Options {
-  std::string list = TEGULA_BENCH "/compile_time/kernels.txt", only, target = "sm_90a", out, against;
+  std::string list = TEGULA_BENCH "/compile_time/kernels.txt", only, target = "sm_90a", out, against, save;
   int runs = 3;
   bool assemble = false;
 };
@@ -129,7 +131,7 @@ double code_bytes(const std::vector<uint8_t>& cubin) {
   return bytes;
 }
 
-Row measure(const Case& c, const Options& o) {
+Row measure(const Case& c, size_t number, const Options& o) {
   const std::optional<Target> target = find_target(o.target);
   if (!target) throw Error(fmt::format("no target '{}'", o.target));
   Row best{}, row{};
@@ -138,6 +140,7 @@ Row measure(const Case& c, const Options& o) {
     image = compile_once(c, *target, row);
     if (run == 0 || row[Total] < best[Total]) best = row;
   }
+  if (!o.save.empty()) std::ofstream(fs::path(o.save) / fmt::format("{}.ptx", number)) << image.ptx;
   if (!o.assemble) return best;
   std::string why;
   const auto assembled = dsl::assemble(image, why);
@@ -219,11 +222,9 @@ Options parse(int argc, char** argv) {
       o.assemble = true;
       continue;
     }
-    const std::map<std::string, std::string*> texts{{"--list", &o.list},
-                                                    {"--only", &o.only},
-                                                    {"--target", &o.target},
-                                                    {"--out", &o.out},
-                                                    {"--against", &o.against}};
+    const std::map<std::string, std::string*> texts{{"--list", &o.list},       {"--only", &o.only},
+                                                    {"--target", &o.target},   {"--out", &o.out},
+                                                    {"--against", &o.against}, {"--save", &o.save}};
     if (i + 1 < argc && name == "--runs")
       o.runs = std::max(1, std::atoi(argv[++i]));
     else if (auto it = texts.find(name); i + 1 < argc && it != texts.end())
@@ -246,11 +247,12 @@ int main(int argc, char** argv) try {
   fmt::print("{:>8} = {:>6} {:>6} {:>6} {:>7} {:>7}  {:>8} {:>4} {:>6} {:>8}\n", "total ms", "front", "passes", "lower",
              "opt", "emit", "PTX", "regs", "spill", "code");
   Table table;
-  for (const Case& c : cases) try {
-      table.emplace_back(c.text, measure(c, options));
-      print_row(table.back().second, c.text);
+  if (!options.save.empty()) fs::create_directories(options.save);
+  for (size_t i = 0; i < cases.size(); ++i) try {
+      table.emplace_back(cases[i].text, measure(cases[i], i, options));
+      print_row(table.back().second, cases[i].text);
     } catch (const Error& e) {
-      fmt::print("{}\n{}\n", c.text, e.what());
+      fmt::print("{}\n{}\n", cases[i].text, e.what());
     }
   print_summary(table);
   if (!options.out.empty()) write_table(table, options.out);
