@@ -48,12 +48,16 @@ class Keeper {
     if (has_products) return;
     for (Op* loop : loops) {
       const std::vector<Value*> tiles = invariant_tiles(*loop);
+      if (tiles.empty()) continue;
       int64_t freed = 0;
       for (const Value* tile : tiles) freed += words(tile->type);
-      if (double(freed) < kLeastShare * double(missing_registers())) continue;
+      int64_t missing = missing_registers();
+      if (double(freed) < kLeastShare * double(missing)) continue;
       for (Value* tile : tiles) {
-        if (missing_registers() <= 0) return;
-        if (has_room(tile->type)) keep(*tile, *loop);
+        if (missing <= 0) return;
+        if (!has_room(tile->type)) continue;
+        keep(*tile, *loop);
+        missing = missing_registers();
       }
     }
   }

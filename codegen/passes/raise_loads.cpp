@@ -37,9 +37,13 @@ class LoadRaiser {
     if (has_products) return;
     find(func_.body);
     if (moved_.empty()) return;
-    const double before = programs();
+    // What is known of values does not depend on the order of ops.
+    const AxisAnalysis axis(func_);
+    const CostInputs inputs;
+    const LaunchValues values(func_, axis, inputs);
+    const double before = programs(axis, values);
     for (Moved& moved : moved_) moved.raise();
-    if (before >= kManyMore * programs())
+    if (before >= kManyMore * programs(axis, values))
       for (Moved& moved : moved_) moved.put_back();
   }
 
@@ -103,10 +107,7 @@ class LoadRaiser {
   }
 
   /// How many programs an SM runs at a time.
-  double programs() const {
-    const AxisAnalysis axis(func_);
-    const CostInputs inputs;
-    const LaunchValues values(func_, axis, inputs);
+  double programs(const AxisAnalysis& axis, const LaunchValues& values) const {
     const int words = RegisterPressure(func_, axis, values).peak().words;
     const int64_t warps = func_.num_warps(), allocated = std::max<int64_t>(1, (words + 7) / 8) * 8;
     if (words > register_limit(func_, target_)) return 0;
