@@ -51,7 +51,7 @@ def make_result_class(heuristics):
                            *(f"{name}={value!r}" for name, value in options.items())]
             launcher = self._gen_launcher_code(scope, def_args, runner_args)
             launcher.config = self.config
-            launcher.n_regs = launcher.n_spills = None
+            launcher.n_regs, launcher.n_spills = None, 0  # torch 2.10 compares the latter
             launcher.shared = 0
             launcher.cache_hash = None
             launcher.store_cubin = False
@@ -162,6 +162,11 @@ def prepare(autotuner, compile_meta, options):
             kernel_for(autotuner).prepare(*arguments, device=device, **options)
 
 
+def static_launcher(config):
+    """What asks Inductor to launch without Triton, as torch calls it: 2.10 by the first name, later ones by the second."""
+    return next(name for name in ("use_static_cuda_launcher", "use_static_triton_launcher") if hasattr(config, name))
+
+
 def install():
     """Replaces how Inductor compiles a configuration. Its processes that compile ahead know nothing of it: kernels are
     made in this process, and Triton's bundles of compiled kernels are not used."""
@@ -170,11 +175,12 @@ def install():
     if _by_triton:
         return
     autotuner, result_class = heuristics.CachingAutotuner, make_result_class(heuristics)
-    _by_triton.update(_precompile_config=autotuner._precompile_config, compile_threads=config.compile_threads,
-                      use_static_triton_launcher=config.use_static_triton_launcher)
+    launcher = static_launcher(config)
+    _by_triton.update({"_precompile_config": autotuner._precompile_config, "compile_threads": config.compile_threads,
+                       launcher: getattr(config, launcher)})
     autotuner._precompile_config = lambda self, cfg: result_class(self, cfg, self._create_compile_meta(cfg))
     config.compile_threads = 1
-    config.use_static_triton_launcher = False
+    setattr(config, launcher, False)
 
 
 def uninstall():

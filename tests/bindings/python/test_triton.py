@@ -4,6 +4,7 @@ emulator."""
 import logging
 import pathlib
 import sys
+import types
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -205,6 +206,10 @@ class Inductor(unittest.TestCase):
             self.kernels.triton_per_fused_amax_1.run(x, out, 40, 50, stream=0)
             torch.testing.assert_close(out, x.amax(1), equal_nan=True)
         self.assertEqual(tegula_triton.report().refused, {})
+
+    def test_launches_without_triton_have_a_name_in_each_torch(self):
+        for name in "use_static_cuda_launcher", "use_static_triton_launcher":
+            self.assertEqual(inductor.static_launcher(types.SimpleNamespace(**{name: True})), name)
 
     def test_arguments_are_known_ahead(self):
         meta = {"signature": {"in_ptr0": "*fp32", "out_ptr0": "*bf16", "xnumel": "i32", "r0_numel": "i64", "XBLOCK": "constexpr"},
