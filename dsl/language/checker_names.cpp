@@ -48,6 +48,12 @@ constexpr const char* kLanguageBuiltins[] = {"_log2",
 constexpr const char* kTargetQueries[] = {"cuda_capability_geq", "current_target", "is_cuda", "is_hip",
                                           "is_hip_cdna3",        "is_hip_cdna4"};
 constexpr const char* kMathFunctions[] = {"ceil", "exp", "floor", "log", "log2", "pow", "sqrt"};
+// Of Python's math, which torch and numpy have too.
+constexpr std::pair<const char*, double> kMathConstants[] = {{"pi", std::numbers::pi},
+                                                             {"e", std::numbers::e},
+                                                             {"inf", std::numeric_limits<double>::infinity()},
+                                                             {"nan", std::numeric_limits<double>::quiet_NaN()},
+                                                             {"tau", 2 * std::numbers::pi}};
 // What Triton has and Tegula lacks: a name that looks like one of these is no typing error.
 constexpr std::string_view kTritonOnly = " async_task ";
 constexpr std::string_view kLibdevice = "libdevice.";  ///< before its functions' names in the table
@@ -97,7 +103,7 @@ std::vector<std::string> member_names(std::string_view module) {
   if (module == "triton") return {"language", "cdiv", "next_power_of_2"};
   if (module == "math") {
     names.assign(std::begin(kMathFunctions), std::end(kMathFunctions));
-    for (const char* constant : {"pi", "e", "inf", "nan", "tau"}) names.emplace_back(constant);
+    for (const auto& [constant, value] : kMathConstants) names.emplace_back(constant);
     return names;
   }
   for (const dsl::FunctionInfo& f : dsl::function_table()) {
@@ -293,12 +299,10 @@ std::optional<Val> Checker::find_member(std::string_view module, std::string_vie
     if (name == "cdiv" || name == "next_power_of_2") return builtin_ref(std::string(name));
     return std::nullopt;
   }
+  if (module == "math" || module == "torch" || module == "numpy")
+    for (const auto& [constant, value] : kMathConstants)
+      if (name == constant) return Val(value);
   if (module == "math") {
-    if (name == "pi") return Val(std::numbers::pi);
-    if (name == "tau") return Val(2 * std::numbers::pi);
-    if (name == "e") return Val(std::numbers::e);
-    if (name == "inf") return Val(std::numeric_limits<double>::infinity());
-    if (name == "nan") return Val(std::numeric_limits<double>::quiet_NaN());
     if (contains(kMathFunctions, name)) return builtin_ref("math." + std::string(name));
     return std::nullopt;
   }

@@ -1,5 +1,7 @@
 """Names at compile time and at run time."""
 import math
+import numpy as np
+import torch
 import triton
 import triton.language as tl
 from triton.language import load as ld
@@ -34,6 +36,24 @@ def constants(x, ACT: tl.constexpr, PTR):
 # func @constants(%0: ptr<i32> "x") {num_stages = 3, num_warps = 4} {
 #   %1 = constant {value = 55} : i32
 #   store %0, %1
+#   return
+# }
+
+
+@triton.jit
+def numbers_of_libraries(x):
+    tl.store(x, -torch.inf)
+    tl.store(x + 1, torch.pi - math.pi + np.e - math.e)
+
+
+# check numbers_of_libraries x=*f32
+# func @numbers_of_libraries(%0: ptr<f32> "x") {num_stages = 3, num_warps = 4} {
+#   %1 = constant {value = -inf} : f32
+#   store %0, %1
+#   %2 = constant {value = 1} : i32
+#   %3 = addptr %0, %2 : ptr<f32>
+#   %4 = constant {value = 0.0} : f32
+#   store %3, %4
 #   return
 # }
 
