@@ -182,6 +182,8 @@ Val Checker::eval_binary(std::string_view op, Val lhs, bool lhs_typed, Val rhs, 
     if (rhs.is_value()) lhs = strengthen(std::move(lhs), lhs_typed);
     if (lhs.is_value()) rhs = strengthen(std::move(rhs), rhs_typed);
   }
+  if (!host_ && (lhs_typed || rhs_typed) && dsl::is_number(lhs) && dsl::is_number(rhs))
+    return dsl::binary_of_typed(sema_, op, lhs, lhs_typed, rhs, rhs_typed);
   return dsl::binary(sema_, op, lhs, rhs);
 }
 

@@ -407,6 +407,47 @@ Val shift_right(Sema& s, const Val& lhs, const Val& rhs) {
 
 }  // namespace
 
+namespace {
+
+/// The number that a variable of the type holds.
+Int in_type(const Int& x, Elem elem) {
+  const int unused = 64 - elem_bits(elem);
+  const uint64_t bits = x.low_bits() << unused;
+  return is_unsigned(elem) ? Int(bits >> unused) : Int(int64_t(bits) >> unused);
+}
+
+/// Rounded toward zero, the divisor is not 0.
+Int truncated_div(const Int& a, const Int& b) {
+  const Int size = floor_div(a < 0 ? -a : a, b < 0 ? -b : b);
+  return (a < 0) != (b < 0) ? -size : size;
+}
+
+}  // namespace
+
+Val binary_of_typed(Sema& s, std::string_view op, const Val& lhs, bool lhs_typed, const Val& rhs, bool rhs_typed) {
+  static constexpr std::string_view kExact[] = {"+", "-", "*", "//", "%", "&", "|", "^", "<<", ">>"};
+  const bool integers =
+      lhs.is<Int>() && rhs.is<Int>() && literal_fits(lhs, literal_type(lhs)) && literal_fits(rhs, literal_type(rhs));
+  if (!integers || std::ranges::find(kExact, op) == std::end(kExact)) return binary(s, op, lhs, rhs);
+  const bool divides = op == "//" || op == "%", shifts = op == "<<" || op == ">>";
+  if (divides && as_int(rhs) == 0) return binary(s, op, lhs, rhs);
+  const Elem left = literal_type(lhs), right = literal_type(rhs);
+  const auto type = computation_type(left, !lhs_typed, right, !rhs_typed, divides);
+  const bool fits = type && (lhs_typed || literal_fits(lhs, *type)) && (rhs_typed || literal_fits(rhs, *type));
+  const bool shift_is_plain = !shifts || (is_signed(left) == is_signed(right) && rhs.as<Int>() >= 0 && type &&
+                                          rhs.as<Int>() < elem_bits(*type));
+  if (!fits || !shift_is_plain) {
+    auto scalar = [&](const Val& x, bool typed) { return typed ? Val(to_value(s, x)) : x; };
+    return binary(s, op, scalar(lhs, lhs_typed), scalar(rhs, rhs_typed));
+  }
+  const Int a = in_type(lhs.as<Int>(), *type), b = in_type(rhs.as<Int>(), *type);
+  const Val exact = op == "//"  ? Val(truncated_div(a, b))
+                    : op == "%" ? Val(a - truncated_div(a, b) * b)
+                                : fold_integers(s, op, a, b);
+  const Val result(in_type(exact.as<Int>(), *type));
+  return literal_type(result) == *type ? result : Val(constant(s, ir::Type::scalar(*type), result));
+}
+
 Val binary(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
   const OnPage on_page(s.diags, page::kOperators);
   if (lhs.is_poison() || rhs.is_poison()) return {};
