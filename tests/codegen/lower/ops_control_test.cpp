@@ -133,6 +133,10 @@ TEST(Control, AssignedNumbersHaveTypes) {
        {"m = 2147483647\na = tl.where(m + 1 < 0, a, 0)", [](int a, int, int) { return a; }},
        {"m = 3000000000\na = tl.where(m + 2000000000 == 705032704, a, 0)", [](int a, int, int) { return a; }},
        {"m = 3000000000\nk = 5\na = tl.where(m - k > 0, a, 0)", [](int a, int, int) { return a; }},
+       {"f = 1e-9\na = tl.where((f + 1 - 1) == 0, a, 0)", [](int a, int, int) { return a; }},
+       {"f = 16777216.0\na += (f + 1.0 - f).to(tl.int32)", [](int a, int, int) { return a; }},
+       {"k = 16777217\na = tl.where(k / 1 == 16777216.0, a, 0)", [](int a, int, int) { return a; }},
+       {"f: tl.constexpr = 1e-9\na = tl.where((f + 1 - 1) == 0, 0, a)", [](int a, int, int) { return a; }},
        {"k: tl.constexpr = -7\na += k // 2", [](int a, int, int) { return a - 4; }}},
       {2});
 }
