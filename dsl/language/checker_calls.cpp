@@ -19,11 +19,6 @@ using Kind = FunctionRef::Kind;
 
 constexpr int kMaxRecursion = 32;
 
-double as_double(const Val& v) {
-  if (v.is<bool>()) return v.as<bool>();
-  return v.is<double>() ? v.as<double>() : v.as<dsl::Int>().to_double();
-}
-
 /// Functions whose result type is the common type of their tile operands.
 bool promotes(std::string_view name) {
   return name == "where" || name == "maximum" || name == "minimum" || name == "fma" || name == "clamp";
@@ -366,7 +361,7 @@ Val Checker::call_number(const std::string& name, const Val& x, Loc loc) {
     return number;
   }
   if (!dsl::is_number(x)) return error(loc, fmt::format("{}() takes a number, found {}", name, dsl::describe(x)));
-  if (name == "float") return as_double(x);
+  if (name == "float") return dsl::as_double(x);
   if (x.is<bool>()) return dsl::Int(x.as<bool>());
   if (x.is<dsl::Int>()) return x;
   double d = x.as<double>();
@@ -385,7 +380,7 @@ Val Checker::call_math(const std::string& name, const std::vector<Argument>& arg
   size_t wanted = name == "pow" ? 2 : 1;
   if (args.size() != wanted && !(name == "log" && args.size() == 2))
     return error(loc, fmt::format("math.{} takes {}, found {}", name, plural(wanted, "argument"), args.size()));
-  double x = as_double(args[0].value);
+  double x = dsl::as_double(args[0].value);
   if (name == "ceil" || name == "floor") {
     double d = name == "ceil" ? std::ceil(x) : std::floor(x);
     if (!std::isfinite(d)) return error(loc, fmt::format("math.{} of {} is no integer", name, x));
@@ -393,10 +388,10 @@ Val Checker::call_math(const std::string& name, const std::vector<Argument>& arg
   }
   double result = 0;
   if (name == "exp") result = std::exp(x);
-  if (name == "log") result = std::log(x) / (args.size() == 2 ? std::log(as_double(args[1].value)) : 1);
+  if (name == "log") result = std::log(x) / (args.size() == 2 ? std::log(dsl::as_double(args[1].value)) : 1);
   if (name == "log2") result = std::log2(x);
   if (name == "sqrt") result = std::sqrt(x);
-  if (name == "pow") result = std::pow(x, as_double(args[1].value));
+  if (name == "pow") result = std::pow(x, dsl::as_double(args[1].value));
   if (std::isnan(result) && !std::isnan(x)) return error(loc, fmt::format("math.{} of {} has no value", name, x));
   return result;
 }

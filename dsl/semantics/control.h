@@ -23,6 +23,8 @@ bool same_form(const Val& a, const Val& b);
 /// The same compile-time value, or the same IR value. Poison is like nothing.
 bool same(const Val& a, const Val& b);
 bool is_number(const Val& v);
+/// The double that is nearest to a number; a bool is 0 or 1.
+double as_double(const Val& number);
 /// A number that a value of `type` can stand for: where the two meet, it takes that type.
 bool fits(const Val& v, const ir::Type& type);
 /// A number, a run-time value, or made of such parts.

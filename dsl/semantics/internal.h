@@ -14,6 +14,9 @@ Elem literal_type(const Val& x);
 bool check_literal(Sema& s, const Val& literal);
 /// Whether a number can be had in `elem` as it is: the range of integers.
 bool literal_fits(const Val& literal, Elem elem);
+/// The type in which two operands are combined, `literal` ones of which take the other's where they can; nullopt where
+/// there is none: integers differ in sign and a division minds, or a float8 meets an integer.
+std::optional<Elem> computation_type(Elem a, bool a_literal, Elem b, bool b_literal, bool division);
 /// A number as a constant of `type`, scalar or splat; integers wrap.
 ir::Value* constant(Sema& s, const ir::Type& type, const Val& literal);
 /// x itself, or float32 for a bfloat16.
