@@ -128,13 +128,14 @@ void add_cache_policy(std::string& assembly, std::string_view modifiers) {
   }
 }
 
-// The row's PTX for the target with the modifiers and immediates of a call.
+// The row's PTX for the target with the modifiers and immediates of a call, which each of its instructions takes.
 std::string with_modifiers(const HwInfo& row, const Target& target, const std::string& modifiers) {
   std::string text = row.assembly_for(target);
   auto values = lower::immediates(row, modifiers);
   TEGULA_CHECK(values, "'{}' takes {} numbers as modifiers, not '{}'", row.name, row.num_immediates, modifiers);
   constexpr std::string_view kImmediate = "{imm}";
-  for (uint32_t value : *values) text.replace(text.find(kImmediate), kImmediate.size(), std::to_string(value));
+  for (size_t i = 0, at = 0; (at = text.find(kImmediate, at)) != text.npos; ++i)
+    text.replace(at, kImmediate.size(), std::to_string(values->at(i % values->size())));
   bool is_volatile = modifiers == ".volatile";
   text = replace_all(text, "{mod}", is_volatile ? "" : modifiers);
   return replace_all(text, "{order}", is_volatile ? ".volatile" : "");

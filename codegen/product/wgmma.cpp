@@ -216,8 +216,11 @@ class RowFragments {
   std::map<std::vector<int32_t>, llvm::Value*> registers_;
 };
 
-std::string row_name(const MmaInstruction& x, int columns) {
-  return fmt::format("wgmma_m64n{}k{}_{}", columns, x.k, x.types("_"));
+// Of `steps` instructions along K that add to the same sums, one after another. They are one row, so that the back end
+// handles the sums' registers once.
+std::string row_name(const MmaInstruction& x, int columns, bool a_in_registers, int64_t steps) {
+  return fmt::format("wgmma_m64n{}k{}_{}_{}{}", columns, x.k, x.types("_"), a_in_registers ? "rs" : "ss",
+                     steps == 1 ? "" : fmt::format("_x{}", steps));
 }
 
 // The sums, once all products but the last `pending` are over. As many at a time as an instruction has at most: more
@@ -247,8 +250,9 @@ class Product {
         b_(l, op.operand(1), 1),
         columns_(columns_at_once(op)) {
     b_.add_group_part(acc_, 1);
-    row_ = row_name(instruction_, columns_);
-    op.operand(0)->type.is_place() ? find_place() : find_fragments();
+    const bool a_in_registers = !op.operand(0)->type.is_place();
+    row_ = row_name(instruction_, columns_, a_in_registers, depth_of(op).size() / instruction_.k);
+    a_in_registers ? find_fragments() : find_place();
     note_order(b_);
   }
 
@@ -289,20 +293,20 @@ class Product {
   // The instructions along K for the sums in `registers`, which begin at (m, n).
   void multiply(Regs& sums, const std::vector<int>& registers, int32_t m, int32_t n) {
     const DepthRange depth = depth_of(op_);
-    llvm::Value* accumulate = op_.operand(3) ? l_.scalar(op_.operand(3)) : l_.b.getTrue();
+    llvm::SmallVector<llvm::Value*> args, of_b;
     for (int64_t k = depth.begin; k < depth.end; k += instruction_.k) {
-      llvm::SmallVector<llvm::Value*> args = a_(m, k);
-      args.push_back(b_.at(k, n));
-      for (int i : registers) args.push_back(sums[i]);
-      args.push_back(k == depth.begin ? accumulate : l_.b.getTrue());
-      args.push_back(l_.site(op_.loc));
-      llvm::Value* d = l_.hw(row_, args, orders_);
-      for (size_t i = 0; i < registers.size(); ++i) sums[registers[i]] = l_.b.CreateExtractValue(d, unsigned(i));
+      args.append(a_(m, k));
+      of_b.push_back(b_.at(k, n));
     }
+    args.append(of_b);
+    for (int i : registers) args.push_back(sums[i]);
+    args.push_back(op_.operand(3) ? l_.scalar(op_.operand(3)) : l_.b.getTrue());
+    args.push_back(l_.site(op_.loc));
+    llvm::Value* d = l_.hw(row_, args, orders_);
+    for (size_t i = 0; i < registers.size(); ++i) sums[registers[i]] = l_.b.CreateExtractValue(d, unsigned(i));
   }
 
   void find_place() {
-    row_ += "_ss";
     auto place = std::make_shared<Descriptor>(l_, op_.operand(0), 0);
     place->add_group_part(acc_, 0);
     note_order(*place);
@@ -311,7 +315,6 @@ class Product {
 
   // All of them are there before the fence.
   void find_fragments() {
-    row_ += "_rs";
     const ir::Value* a = op_.operand(0);
     std::map<std::pair<int64_t, int64_t>, llvm::SmallVector<llvm::Value*>> words;
     RowFragments fragments(l_, a);
@@ -342,27 +345,33 @@ class Product {
 
 // ------------------------------------------------------------------------------------------------- hardware's rows
 
-// D = A B + D of a warpgroup, or A B where scale-d is 0: 64 by n. What may lie in either order has an immediate that
-// says so; what is no integer has factors of the operands, 1 here.
-HwInfo product_row(const std::string& name, int n, const MmaInstruction& x, bool a_in_registers) {
-  const int sums = n / 2, of_a = a_in_registers ? 4 : 1;
-  std::string a = lower::operand_list(sums, of_a);
-  if (a_in_registers) a = "{" + a + "}";
+// D = A B + D of a warpgroup, or A B where scale-d is 0: 64 by n; further steps add to that. What may lie in either
+// order has an immediate that says so; what is no integer has factors of the operands, 1 here.
+HwInfo product_row(const std::string& name, int n, const MmaInstruction& x, bool a_in_registers, int steps) {
+  const int sums = n / 2, of_a = a_in_registers ? 4 : 1, first_b = sums + of_a * steps, scale = first_b + steps + sums;
   const bool ordered = x.order == MmaOrder::AnyOrder;
-  auto orders = [&](const char* each) {
-    return a_in_registers ? fmt::format(", {}", each) : fmt::format(", {0}, {0}", each);
-  };
-  const std::string type = lower::sums_type(x);
+  const std::string type = lower::sums_type(x), order = ordered ? "imm" : "0";
+  std::string orders;
+  if (ordered) orders = a_in_registers ? ", {imm}" : ", {imm}, {imm}";
+  std::string text;
+  for (int step = 0; step < steps; ++step) {
+    std::string a = lower::operand_list(sums + of_a * step, of_a);
+    if (a_in_registers) a = "{" + a + "}";
+    text +=
+        fmt::format("{}wgmma.mma_async.sync.aligned.m64n{}k{}.{}.{}.{} {{{}}}, {}, ${}, {}{}{};", step ? "\n\t" : "", n,
+                    x.k, lower::sums_ptx(x), x.type_a, x.type_b, lower::operand_list(0, sums), a, first_b + step,
+                    step ? "adds" : fmt::format("${}", scale), is_float(x.sums) ? ", 1, 1" : "", orders);
+  }
+  if (steps > 1) text = fmt::format("{{\n\t.reg .pred adds;\n\tmov.pred adds, -1;\n\t{}\n\t}}", text);
   return lower::make_hw_info(
       name, (a_in_registers ? "wgmma_rs_" : "wgmma_ss_") + type,
-      fmt::format("{{{0} * {1}}}({2}, i64, {0} * {1}, i1, site, {3}, {4}{5})", type, sums,
-                  a_in_registers ? "i32 * 4" : "i64", n, x.row(), orders(ordered ? "imm" : "0")),
-      x.feature, lower::Read | lower::Write | lower::Convergent,
-      fmt::format("wgmma.mma_async.sync.aligned.m64n{}k{}.{}.{}.{} {{{}}}, {}, ${}, ${}{}{};", n, x.k,
-                  lower::sums_ptx(x), x.type_a, x.type_b, lower::operand_list(0, sums), a, sums + of_a,
-                  2 * sums + of_a + 1, is_float(x.sums) ? ", 1, 1" : "", ordered ? orders("{imm}") : ""),
-      lower::repeated("=" + lower::sums_constraint(x), sums) + lower::repeated(a_in_registers ? "r" : "l", of_a) +
-          "l," + lower::ties(sums) + "b");
+      fmt::format("{{{0} * {1}}}({2} * {3}, i64 * {4}, {0} * {1}, i1, site, {4}, {5}, {6}, {7}{8})", type, sums,
+                  a_in_registers ? "i32" : "i64", of_a * steps, steps, n, x.row(), order,
+                  a_in_registers ? "" : ", " + order),
+      x.feature, lower::Read | lower::Write | lower::Convergent, text,
+      lower::repeated("=" + lower::sums_constraint(x), sums) +
+          lower::repeated(a_in_registers ? "r" : "l", of_a * steps) + lower::repeated("l", steps) + lower::ties(sums) +
+          "b");
 }
 
 HwInfo wait_row(const std::string& name, int count, const char* type, const char* constraint) {
@@ -461,6 +470,7 @@ class Wgmma final : public ProductFamily {
   /// With S the type of sums and N = 8, 16 .. 256:
   ///   wgmma_m64n<N>k<K>_<types>_ss   "{S * N/2}(i64 a, i64 b, S * N/2, i1 scale-d, site)"  .trans-a.trans-b
   ///   wgmma_m64n<N>k<K>_<types>_rs   "{S * N/2}(i32 * 4 of A, i64 b, S * N/2, i1 scale-d, site)"  .trans-b
+  ///   ..._x<steps>                   as many instructions, with as many a (fragments of A) and b in their order
   ///   wgmma_wait_n<count>            "{f32 * count}(f32 * count)"  .pending groups
   ///   wgmma_wait_i32_n<count>        "{i32 * count}(i32 * count)"  .pending groups
   /// a and b are descriptors of operands in shared memory (wgmma.h of the emulator says how they are read); trans is 1
@@ -468,12 +478,13 @@ class Wgmma final : public ProductFamily {
   /// of the accumulators given. The sums are not there before the wait, which hands them on: whatever is in flight
   /// passes through it, or registers may be copied while they are written.
   std::optional<HwInfo> hw_row(const std::string& name) const override {
-    int n = 0;
+    int n = 0, steps = 1;
     std::sscanf(name.c_str(), "wgmma_m64n%3d", &n);
+    if (const size_t at = name.find("s_x"); at != name.npos) std::sscanf(name.c_str() + at, "s_x%3d", &steps);
     for (const MmaInstruction& x : mma_instructions())
       if (x.family == kName && has_columns(x, n))
         for (bool a_in_registers : {false, true})
-          if (name == row_name(x, n) + (a_in_registers ? "_rs" : "_ss")) return product_row(name, n, x, a_in_registers);
+          if (name == row_name(x, n, a_in_registers, steps)) return product_row(name, n, x, a_in_registers, steps);
     n = 0;
     if (std::sscanf(name.c_str(), "wgmma_wait_n%3d", &n) != 1) std::sscanf(name.c_str(), "wgmma_wait_i32_n%3d", &n);
     if (n < 1 || n > kMmaMostColumns) return std::nullopt;

@@ -575,18 +575,25 @@ void emu_fence_async_shared() {
 }
 void emu_wgmma_fence(uint32_t place) { fence_products({Where::kNone, place}); }
 void emu_wgmma_commit(uint32_t place) { commit_products({Where::kNone, place}); }
+// One instruction after another, each with the sums of the one before.
 template <class Sum>
-void emu_wgmma_ss(Sum* result, uint64_t a, uint64_t b, const Sum* sums, uint32_t accumulate, uint32_t site, uint32_t n,
-                  uint32_t row, uint32_t transposed_a, uint32_t transposed_b, uint32_t place) {
-  issue_product(
-      result, {&mma_instructions()[row], a, b, nullptr, sums, accumulate != 0, transposed_a != 0, transposed_b != 0, n},
-      {site, place});
+void emu_wgmma_ss(Sum* result, const uint64_t* a, const uint64_t* b, const Sum* sums, uint32_t accumulate,
+                  uint32_t site, uint32_t steps, uint32_t n, uint32_t row, uint32_t transposed_a, uint32_t transposed_b,
+                  uint32_t place) {
+  for (uint32_t i = 0; i < steps; ++i)
+    issue_product(result,
+                  {&mma_instructions()[row], a[i], b[i], nullptr, i ? result : sums, i || accumulate, transposed_a != 0,
+                   transposed_b != 0, n},
+                  {site, place});
 }
 template <class Sum>
-void emu_wgmma_rs(Sum* result, const uint32_t* a, uint64_t b, const Sum* sums, uint32_t accumulate, uint32_t site,
-                  uint32_t n, uint32_t row, uint32_t transposed_b, uint32_t place) {
-  issue_product(result, {&mma_instructions()[row], 0, b, a, sums, accumulate != 0, false, transposed_b != 0, n},
-                {site, place});
+void emu_wgmma_rs(Sum* result, const uint32_t* a, const uint64_t* b, const Sum* sums, uint32_t accumulate,
+                  uint32_t site, uint32_t steps, uint32_t n, uint32_t row, uint32_t transposed_b, uint32_t place) {
+  for (uint32_t i = 0; i < steps; ++i)
+    issue_product(
+        result,
+        {&mma_instructions()[row], 0, b[i], a + 4 * i, i ? result : sums, i || accumulate, false, transposed_b != 0, n},
+        {site, place});
 }
 template <class Sum>
 void emu_wgmma_wait(Sum* result, const Sum* values, uint32_t count, uint32_t pending, uint32_t place) {
@@ -738,14 +745,14 @@ using enum lower::HwEffect;
 #include "codegen/lower/hw.def"
 // The bodies of families, each with the signature of one of its rows.
 #define TEGULA_FAMILIES(row)                                                                                           \
-  row(mma_f32, emu_mma<float>, "{f32 * 4}(i32 * 4, i32 * 2, f32 * 4, 0)")                                              \
-      row(mma_i32, emu_mma<uint32_t>, "{i32 * 4}(i32 * 4, i32 * 2, i32 * 4, 0)")                                       \
-          row(wgmma_ss_f32, emu_wgmma_ss<float>, "{f32 * 4}(i64, i64, f32 * 4, i1, site, 8, 0, imm, imm)")             \
-              row(wgmma_ss_i32, emu_wgmma_ss<uint32_t>, "{i32 * 4}(i64, i64, i32 * 4, i1, site, 8, 0, 0, 0)")          \
-                  row(wgmma_rs_f32, emu_wgmma_rs<float>, "{f32 * 4}(i32 * 4, i64, f32 * 4, i1, site, 8, 0, imm)")      \
-                      row(wgmma_rs_i32, emu_wgmma_rs<uint32_t>, "{i32 * 4}(i32 * 4, i64, i32 * 4, i1, site, 8, 0, 0)") \
-                          row(wgmma_wait_f32, emu_wgmma_wait<float>, "{f32 * 4}(f32 * 4, 4, imm)")                     \
-                              row(wgmma_wait_i32, emu_wgmma_wait<uint32_t>, "{i32 * 4}(i32 * 4, 4, imm)")
+  row(mma_f32, emu_mma<float>, "{f32 * 4}(i32 * 4, i32 * 2, f32 * 4, 0)") row(                                         \
+      mma_i32, emu_mma<uint32_t>, "{i32 * 4}(i32 * 4, i32 * 2, i32 * 4, 0)")                                           \
+      row(wgmma_ss_f32, emu_wgmma_ss<float>, "{f32 * 4}(i64 * 1, i64 * 1, f32 * 4, i1, site, 1, 8, 0, imm, imm)") row( \
+          wgmma_ss_i32, emu_wgmma_ss<uint32_t>, "{i32 * 4}(i64 * 1, i64 * 1, i32 * 4, i1, site, 1, 8, 0, 0, 0)")       \
+          row(wgmma_rs_f32, emu_wgmma_rs<float>, "{f32 * 4}(i32 * 4, i64 * 1, f32 * 4, i1, site, 1, 8, 0, imm)")       \
+              row(wgmma_rs_i32, emu_wgmma_rs<uint32_t>, "{i32 * 4}(i32 * 4, i64 * 1, i32 * 4, i1, site, 1, 8, 0, 0)")  \
+                  row(wgmma_wait_f32, emu_wgmma_wait<float>, "{f32 * 4}(f32 * 4, 4, imm)")                             \
+                      row(wgmma_wait_i32, emu_wgmma_wait<uint32_t>, "{i32 * 4}(i32 * 4, 4, imm)")
 #define TEGULA_FAMILY(name, body, signature)                            \
   static_assert(fits(&body, parse_hw_signature(signature), Convergent), \
                 "the body of " #name " has other parameters than its rows");

@@ -229,6 +229,7 @@ TEST(PtxInstructions, WgmmaOnOperandsFromRegisters) {
         aligned ? "" : "K=i32:1 stride_am=i32:1 stride_bk=i32:1");
     ptx = by_threads({"tests/kernels/matmul.py", "matmul", arguments.c_str(), 4}, 4, "sm_90a").ptx;
     EXPECT_EQ(count(ptx, "wgmma.mma_async"), 2) << ptx;
+    EXPECT_EQ(count(ptx, "wgmma.*;\n\twgmma.*, adds, 1, 1"), 1) << "one block of text for all of K\n" << ptx;
     EXPECT_EQ(count(ptx, "cp\\.async\\.c[ga]"), aligned ? 12 : 0) << ptx;
     // Each load of the loop has its row's offset in 32 bits, and none has a pointer that the loop carries.
     EXPECT_EQ(
