@@ -22,6 +22,7 @@
 #include "codegen/exec/sink_indices.h"
 #include "codegen/exec/small_integers.h"
 #include "codegen/exec/whole_words.h"
+#include "codegen/exec/written_functions.h"
 #include "codegen/ir/flow.h"
 #include "codegen/lower/libclc.h"
 #include "codegen/lower/lowering.h"
@@ -88,7 +89,9 @@ std::string optimize_pipeline(bool large) {
   return fmt::format("always-inline,globaldce,function({})", fmt::join(steps, ","));
 }
 
-// Mathematical functions stay calls until the end: a tile has many, and each is as long as the rest of the kernel.
+// Mathematical functions stay calls until the end: a tile has many, and each is as long as the rest of the kernel. Then
+// those with few calls are inlined.
+constexpr const char* kInlineOwn = "always-inline";
 constexpr const char* kInline = "always-inline,function(sroa,early-cse,instcombine<no-verify-fixpoint>)";
 
 void run_passes(llvm::Module& module, llvm::TargetMachine& machine, const std::string& pipeline) {
@@ -135,7 +138,8 @@ class Stages {
 
 std::string finish_ptx(llvm::Module& module, const Target& target) {
   NvptxMachine machine(target, insert_ptx(module, target));
-  return emit_ptx(module, *machine);
+  name_written_functions(module);
+  return with_written_functions(emit_ptx(module, *machine));
 }
 
 // Programs of more instructions take longer than to let the next kernel start.
@@ -207,7 +211,10 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
   } else if (!options.emulator) {
     for (llvm::Function& function : module) sink_behind_wait(function);
   }
-  if (lower::inline_libclc_calls(module)) run_passes(module, *machine, kInline);
+  const auto written_out = [&](llvm::Function& f) { return !options.emulator && write_out_calls_of(f); };
+  const lower::Inlined inlined = lower::inline_functions(module, written_out);
+  if (inlined != lower::Inlined::Nothing)
+    run_passes(module, *machine, inlined == lower::Inlined::Own ? kInlineOwn : kInline);
   if (!options.emulator)
     for (llvm::Function& function : module) {
       sink_indices(function);
@@ -232,7 +239,7 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
     stash_module(code.bitcode, std::move(made));
     return code;
   }
-  if (module.getInstructionCount() < kLongProgram) code.few_programs = lowering.few_programs();
+  if (instructions_when_written(module) < kLongProgram) code.few_programs = lowering.few_programs();
   code.ptx = finish_ptx(module, options.target);
   if (code.few_programs) code.ptx = with_entry_of_many(code.ptx, func.name);
   stages.done("ptx", [&] { return code.ptx; });

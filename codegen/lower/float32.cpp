@@ -44,11 +44,11 @@ constexpr std::array<double, 7> kErfFar = {-0x1.024ad8p-11, -0x1.a04490p+0, -0x1
 
 }  // namespace
 
+namespace {
+
 // 2^n by the bits of a float times 2^f by the hardware. n is x log2 b rounded and limited to [-126, 126], the rest is
 // f, which large x leave to the hardware; so infinities, NaNs and denormal results need nothing of their own.
-Value* power_of(Lowering& l, double log2_b, Value* x) {
-  llvm::IRBuilder<>::FastMathFlagGuard guard(l.b);
-  l.b.clearFastMathFlags();
+Value* power_of_body(Lowering& l, double log2_b, Value* x) {
   const double high = float(log2_b), low = float(log2_b - high);
   // (n + 126) / 252, which the multiply-add limits; then n + 127 in the low bits of a float that has no fraction.
   Value* part = l.hw("fma_sat_f32", {x, number(l, float(log2_b / 252)), number(l, 0.5)});
@@ -61,9 +61,7 @@ Value* power_of(Lowering& l, double log2_b, Value* x) {
 }
 
 // A polynomial near 0, else 1 - 2 / (e^2|x| + 1).
-Value* tanh_f32(Lowering& l, Value* x) {
-  llvm::IRBuilder<>::FastMathFlagGuard guard(l.b);
-  l.b.clearFastMathFlags();
+Value* tanh_body(Lowering& l, Value* x) {
   Value *size = size_of(l, x), *square = l.b.CreateFMul(x, x);
   Value* near = fma(l, l.b.CreateFMul(square, polynomial(l, numbers(l, kTanh), square)), x, x);
   Value* power = l.hw("ex2_approx_ftz_f32", {l.b.CreateFMul(size, number(l, 2 * 1.4426950408889634))});
@@ -73,9 +71,7 @@ Value* tanh_f32(Lowering& l, Value* x) {
 }
 
 // x + x P(x^2) up to 1, else 1 - 2^Q(|x|): one chain of multiply-adds with the coefficients of either.
-Value* erf_f32(Lowering& l, Value* x) {
-  llvm::IRBuilder<>::FastMathFlagGuard guard(l.b);
-  l.b.clearFastMathFlags();
+Value* erf_body(Lowering& l, Value* x) {
   Value* size = size_of(l, x);
   Value* is_far = l.b.CreateFCmpOGT(size, number(l, 1));
   Value* limited = l.b.CreateBinaryIntrinsic(llvm::Intrinsic::minnum, size, number(l, 4));
@@ -85,6 +81,18 @@ Value* erf_f32(Lowering& l, Value* x) {
   Value* p = polynomial(l, coefficients, l.b.CreateSelect(is_far, limited, l.b.CreateFMul(x, x)));
   Value* far = with_sign(l, l.b.CreateFSub(number(l, 1), l.hw("ex2_approx_ftz_f32", {p})), x);
   return l.b.CreateSelect(is_far, far, fma(l, p, x, x));
+}
+
+}  // namespace
+
+Value* power_of(Lowering& l, double log2_b, Value* x) {
+  return l.own_function(fmt::format("power{}", log2_b), x, [&](Value* y) { return power_of_body(l, log2_b, y); });
+}
+Value* tanh_f32(Lowering& l, Value* x) {
+  return l.own_function("tanh", x, [&](Value* y) { return tanh_body(l, y); });
+}
+Value* erf_f32(Lowering& l, Value* x) {
+  return l.own_function("erf", x, [&](Value* y) { return erf_body(l, y); });
 }
 
 }  // namespace tegula::lower

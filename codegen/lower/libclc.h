@@ -7,12 +7,14 @@
 // Link it with llvm::Linker::LinkOnlyNeeded, so that only what a kernel uses comes in.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
 namespace llvm {
+class Function;
 class Module;
-}
+}  // namespace llvm
 
 namespace tegula::lower {
 
@@ -26,8 +28,13 @@ std::string libclc_name(std::string_view function, std::string_view types);
 /// calls.
 void link_libclc(llvm::Module& module);
 
-/// Lets the next inliner inline them, but for those whose calls would fill megabytes. False if there are none to
-/// inline.
-bool inline_libclc_calls(llvm::Module& module);
+/// What the names of our own functions begin with (see Lowering::own_function).
+inline constexpr std::string_view kOwnFunctionPrefix = "tegula.f32.";
+
+enum class Inlined { Nothing, Own, Libclc };
+
+/// Lets the next inliner inline them and our own, but for those that `stays` keeps and those of libclc whose calls
+/// would fill megabytes. Libclc: some of its functions are among them.
+Inlined inline_functions(llvm::Module& module, const std::function<bool(llvm::Function&)>& stays);
 
 }  // namespace tegula::lower

@@ -1,4 +1,4 @@
-// Calls of libclc's functions, and linking what they need into a kernel's module.
+// Calls of mathematical functions, libclc's and our own, and linking what they need into a kernel's module.
 #include <llvm/Bitcode/BitcodeReader.h>
 #include <llvm/IR/IntrinsicInst.h>
 #include <llvm/Linker/Linker.h>
@@ -10,6 +10,17 @@
 #include "codegen/lower/lowering.h"
 
 namespace tegula::lower {
+
+namespace {
+
+void set_pure(llvm::Function& f) {
+  f.setDoesNotThrow();
+  f.setDoesNotAccessMemory();
+  f.addFnAttr(llvm::Attribute::WillReturn);
+  f.addFnAttr(llvm::Attribute::Speculatable);
+}
+
+}  // namespace
 
 llvm::Value* Lowering::libclc(std::string_view name, llvm::ArrayRef<llvm::Value*> args, llvm::Type* result) {
   std::string letters;
@@ -25,6 +36,26 @@ llvm::Value* Lowering::libclc(std::string_view name, llvm::ArrayRef<llvm::Value*
   f->setDoesNotAccessMemory();
   f->addFnAttr(llvm::Attribute::WillReturn);
   return b.CreateCall(callee, args);
+}
+
+llvm::Value* Lowering::own_function(std::string_view name, llvm::Value* x,
+                                    const std::function<llvm::Value*(llvm::Value*)>& body) {
+  const std::string full = fmt::format("{}{}", kOwnFunctionPrefix, name);
+  llvm::Function* f = module.getFunction(full);
+  if (!f) {
+    llvm::Type* type = x->getType();
+    f = llvm::Function::Create(llvm::FunctionType::get(type, {type}, false), llvm::GlobalValue::InternalLinkage, full,
+                               module);
+    set_pure(*f);
+    f->addFnAttr(llvm::Attribute::NoInline);
+    llvm::IRBuilder<>::InsertPointGuard point(b);
+    llvm::IRBuilder<>::FastMathFlagGuard flags(b);
+    b.clearFastMathFlags();  // each rounding counts
+    b.SetInsertPoint(llvm::BasicBlock::Create(module.getContext(), "", f));
+    b.SetCurrentDebugLocation({});
+    b.CreateRet(body(f->getArg(0)));
+  }
+  return b.CreateCall(f, {x});
 }
 
 namespace {
@@ -82,11 +113,7 @@ void link_libclc(llvm::Module& module) {
     f.removeFnAttr(llvm::Attribute::OptimizeNone);
     if (wanted.contains(f.getName().str())) {
       f.addFnAttr(llvm::Attribute::NoInline);
-      // What the declaration said, which the body has taken the place of.
-      f.setDoesNotThrow();
-      f.setDoesNotAccessMemory();
-      f.addFnAttr(llvm::Attribute::WillReturn);
-      f.addFnAttr(llvm::Attribute::Speculatable);
+      set_pure(f);  // what the declaration said, which the body has taken the place of
     } else {
       f.removeFnAttr(llvm::Attribute::NoInline);
       f.addFnAttr(llvm::Attribute::AlwaysInline);
@@ -100,24 +127,28 @@ namespace {
 
 // A function's instructions and blocks, times its calls, above which it stays a function: a tile of thousands of
 // elements for a thread has as many calls, and passes over the machine code take the square of the blocks.
+// Our own functions are one block of some thirty instructions.
 constexpr size_t kMostInstructions = 1 << 15, kMostBlocks = 1 << 10;
 
+bool is_own(const llvm::Function& f) { return f.getName().starts_with(llvm::StringRef(kOwnFunctionPrefix)); }
+
 bool is_inlined(const llvm::Function& f) {
+  if (is_own(f)) return true;
   const size_t calls = f.getNumUses();
   return f.getInstructionCount() * calls <= kMostInstructions && f.size() * calls <= kMostBlocks;
 }
 
 }  // namespace
 
-bool inline_libclc_calls(llvm::Module& module) {
-  bool found = false;
+Inlined inline_functions(llvm::Module& module, const std::function<bool(llvm::Function&)>& stays) {
+  Inlined inlined = Inlined::Nothing;
   for (llvm::Function& f : module) {
-    if (f.isDeclaration() || !f.hasInternalLinkage() || !is_inlined(f)) continue;
+    if (f.isDeclaration() || !f.hasInternalLinkage() || !is_inlined(f) || stays(f)) continue;
     f.removeFnAttr(llvm::Attribute::NoInline);
     f.addFnAttr(llvm::Attribute::AlwaysInline);
-    found = true;
+    inlined = std::max(inlined, is_own(f) ? Inlined::Own : Inlined::Libclc);
   }
-  return found;
+  return inlined;
 }
 
 }  // namespace tegula::lower

@@ -115,11 +115,7 @@ class Logarithm {
   const Base& base_;
 };
 
-}  // namespace
-
-llvm::Value* logarithm(Lowering& l, std::string_view name, llvm::Value* x) {
-  llvm::IRBuilder<>::FastMathFlagGuard guard(l.b);
-  l.b.clearFastMathFlags();  // each rounding counts
+llvm::Value* logarithm_body(Lowering& l, std::string_view name, llvm::Value* x) {
   if (name == "log1p") {
     Logarithm natural(l, kBases[0]);
     llvm::Value* sum = l.b.CreateFAdd(x, llvm::ConstantFP::get(x->getType(), 1));
@@ -132,6 +128,12 @@ llvm::Value* logarithm(Lowering& l, std::string_view name, llvm::Value* x) {
       return other.special(x, other.of(x));
     }
   return nullptr;
+}
+
+}  // namespace
+
+llvm::Value* logarithm(Lowering& l, std::string_view name, llvm::Value* x) {
+  return l.own_function(name, x, [&](llvm::Value* y) { return logarithm_body(l, name, y); });
 }
 
 }  // namespace tegula::lower

@@ -189,6 +189,10 @@ class Lowering {
   /// Calls a function of libclc, which is linked in later; the name is mangled from the arguments' types. The result is
   /// of the first one's, unless another type is given.
   llvm::Value* libclc(std::string_view name, llvm::ArrayRef<llvm::Value*> args, llvm::Type* result = nullptr);
+  /// Calls a function of one number, made by `body` of its argument where the module lacks it, which stays a call until
+  /// the end as libclc's do.
+  llvm::Value* own_function(std::string_view name, llvm::Value* x,
+                            const std::function<llvm::Value*(llvm::Value*)>& body);
   /// x to the power y, of fp32 or fp64.
   llvm::Value* pow(llvm::Value* x, llvm::Value* y);
 
