@@ -69,7 +69,7 @@ auto const atom_def = strings[make_strings] | number_text[make_number] | span(li
                       constant[make_name] | name_text[make_name] | paren[set] | list[set] | dict[set];
 
 // Brackets. The elements wait in the node as a tuple's children until it is known what the brackets mean.
-auto const item_def = (span(lit('*')) > operation)[([](auto& ctx) {
+auto const item_def = WholeOperandParser()[set] | (span(lit('*')) > operation)[([](auto& ctx) {
                         const char* first = at_c<0>(_attr(ctx)).begin();
                         Node& x = at_c<1>(_attr(ctx));
                         const char* last = x.last;
@@ -325,7 +325,7 @@ auto const lambda_name = -(lit("**") | lit('*')) >> name_text[push_name] >> -(li
 auto const lambda_names_def = -(lambda_name >> *(lit(',') >> lambda_name) >> -lit(','));
 auto const lambda_def = (span(kw("lambda")) > lambda_names > lambda_colon > expression)[make_lambda];
 auto const expression_def =
-    deeper[lambda][set] |
+    WholeOperandParser()[set] | deeper[lambda][set] |
     (deeper[disjunction][set] >> -((kw("if") > disjunction) > (else_word > deeper[expression]))[ternary]);
 
 // ---- Statements.

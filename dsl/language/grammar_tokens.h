@@ -113,6 +113,58 @@ struct ReservedParser : x3::parser<ReservedParser> {
     return true;
   }
 };
+/// A name, a name with attributes or a decimal integer that is all of an expression, as what stands behind it tells:
+/// most arguments, elements and targets are that, and the rules of an expression take many levels to find out.
+struct WholeOperandParser : x3::parser<WholeOperandParser> {
+  using attribute_type = Node;
+  static bool const has_attribute = true;
+  template <class Iterator, class Context, class RuleContext, class Attribute>
+  bool parse(Iterator& first, Iterator const& last, Context const& context, RuleContext&, Attribute& node) const {
+    x3::skip_over(first, last, context);
+    const LineContext& line = x3::get<line_tag>(context);
+    Iterator end = word_end(first, last);
+    if (end == first || (!is_word_start(*first) && !is_number(first, end))) return false;
+    const std::string_view word(first, size_t(end - first));
+    const bool constant = word == "True" || word == "False" || word == "None";
+    if (is_word_start(*first) && !constant && is_reserved_word(word)) return false;
+    std::vector<std::pair<Iterator, Iterator>> attributes;
+    while (is_word_start(*first) && end != last && *end == '.') {
+      Iterator name = end + 1, name_end = word_end(name, last);
+      if (name_end == name || !is_word_start(*name) || is_reserved_word({name, size_t(name_end - name)})) return false;
+      attributes.push_back({name, name_end});
+      end = name_end;
+    }
+    if (!ends_expression(end, last, context)) return false;
+    Node made = is_word_start(*first) ? line.name(word) : line.number(word);
+    for (auto [name, name_end] : attributes) {
+      std::vector<Node> children;
+      children.push_back(std::move(made));
+      made = line.make(Expr::Kind::Attribute, first, name_end, std::move(children));
+      made.expr->text.assign(name, name_end);
+    }
+    node = std::move(made);
+    first = end;
+    return true;
+  }
+
+ private:
+  template <class Iterator>
+  static Iterator word_end(Iterator at, Iterator last) {
+    while (at != last && is_word_char(*at)) ++at;
+    return at;
+  }
+  template <class Iterator>
+  static bool is_number(Iterator first, Iterator end) {
+    return (*first != '0' || end - first == 1) && std::all_of(first, end, [](char c) { return c >= '0' && c <= '9'; });
+  }
+  template <class Iterator, class Context>
+  static bool ends_expression(Iterator at, Iterator last, Context const& context) {
+    x3::skip_over(at, last, context);
+    if (at == last) return true;
+    if (*at == '=' || *at == ':') return at + 1 == last || at[1] != '=';
+    return std::string_view(",)]}").find(*at) != std::string_view::npos;
+  }
+};
 /// A string with prefix and quotes; the splitter has seen to it that it ends.
 struct StringParser : x3::parser<StringParser> {
   using attribute_type = x3::unused_type;
