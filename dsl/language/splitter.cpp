@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 
 namespace tegula::language {
 
@@ -84,6 +85,15 @@ class Splitter {
     if (is_continuation(text_[pos_])) line_->continuations.push_back(line_->text.size());
     line_->text += text_[pos_++];
   }
+  // Characters that mean nothing to a line's end.
+  void take_plain() {
+    size_t end = pos_;
+    while (end < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[end])) || text_[end] == '_' ||
+                                  text_[end] == ' ' || text_[end] == '.' || text_[end] == ','))
+      ++end;
+    line_->text += text_.substr(pos_, end - pos_);
+    pos_ = end;
+  }
   // The first mistake of a line is told: later ones mostly follow from it.
   void error(size_t begin, size_t end, std::string message, std::string hint = {}) {
     if (line_->errors.empty())
@@ -121,6 +131,7 @@ class Splitter {
         if (c == '(' || c == '[' || c == '{') open(c);
         if (c == ')' || c == ']' || c == '}') close(c);
         take();
+        take_plain();
       }
     }
     if (!open_.empty()) {
