@@ -92,13 +92,25 @@ Val fn_interleave(Sema& s, Args args) {
 
 Val fn_cat(Sema& s, Args args) {
   for (int i : {0, 1}) {
-    if (args[i].is_value() && args[i].value()->type.rank() == 1) continue;
-    return s.error(fmt::format("cat takes two tiles of rank 1, found {}", describe(args[i])));
+    if (args[i].is_value() && args[i].value()->type.is_tile()) continue;
+    return s.error(fmt::format("cat takes two tiles, found {}", describe(args[i])));
   }
-  const int64_t n = args[0].value()->type.shape[0], m = args[1].value()->type.shape[0];
-  if (n != m) return s.error(fmt::format("cat takes two tiles of one extent, found {} and {}", n, m));
+  ir::Shape shape = args[0].value()->type.shape;
+  if (args[1].value()->type.shape != shape)
+    return s.error(
+        fmt::format("cat takes two tiles of one shape, found {} and {}", describe(args[0]), describe(args[1])));
+  const int rank = int(shape.size());
+  auto dim = to_axis(s, args[3], rank, "cat");
+  if (!dim) return {};
   ir::Value* pairs = joined(s, args[0], args[1], "cat");
-  return pairs ? Val(s.builder.reshape(s.builder.trans(pairs, {1, 0}), {2 * n})) : Val();
+  if (!pairs) return {};
+  std::vector<int64_t> order;  // the new last dimension ahead of `dim`
+  for (int i = 0; i < rank; ++i) {
+    if (i == *dim) order.push_back(rank);
+    order.push_back(i);
+  }
+  shape[size_t(*dim)] *= 2;
+  return s.builder.reshape(s.builder.trans(pairs, order), shape);
 }
 
 }  // namespace tegula::dsl

@@ -422,9 +422,11 @@ TEST_F(SemanticsFunctions, JoinErrors) {
   EXPECT_EQ(errors(),
             "split takes a tile whose last extent is 2, found tile of [2, 16] float32 (reshape it: x.reshape(N, 2))");
   call("cat", {f, tile(Elem::F32, {32})});
-  EXPECT_EQ(errors(), "cat takes two tiles of one extent, found 16 and 32");
-  call("cat", {tile(Elem::F32, {4, 4}), f});
-  EXPECT_EQ(errors(), "cat takes two tiles of rank 1, found tile of [4, 4] float32");
+  EXPECT_EQ(errors(), "cat takes two tiles of one shape, found tile of [16] float32 and tile of [32] float32");
+  call("cat", {f, Int(2)});
+  EXPECT_EQ(errors(), "cat takes two tiles, found the int 2");
+  call("cat", {tile(Elem::F32, {4, 4}), tile(Elem::F32, {4, 4}), Val(false), Int(2)});
+  EXPECT_EQ(errors(), "axis 2 of cat is out of range for a tile of rank 2 (axes are 0 to 1, or -2 to -1)");
   call("squeeze", {tile(Elem::F32, {4, 4}), Int(1)});
   EXPECT_EQ(errors(), "squeeze removes a dimension of extent 1, found 4 in tile of [4, 4] float32");
 }

@@ -212,6 +212,34 @@ def kernel(x, y, z):
   expect_equal(far.values(), "pointers", [](size_t i) { return int32_t((i + 32) % 64); });
 }
 
+TEST(Joins, CatAlongAnyAxis) {
+  const size_t extents[] = {4, 8, 16};
+  std::vector<int32_t> x(512);
+  for (int i = 0; i < 512; ++i) x[size_t(i)] = i;
+  for (int dim : {0, 1, 2, -1}) {
+    Array<int32_t> in(x), out(1024);
+    run(R"(
+@triton.jit
+def kernel(x, y, DIM: tl.constexpr):
+    a = tl.load(x + tl.arange(0, 512)).reshape(4, 8, 16)
+    both = tl.cat(a, -a, dim=DIM)
+    tl.static_assert(both.shape[DIM] == 2 * a.shape[DIM])
+    tl.store(y + tl.arange(0, 1024), both.reshape(1024))
+)",
+        {.constexprs = {{"DIM", dim}}}, {1}, in, out);
+    const size_t axis = dim < 0 ? 2 : size_t(dim);
+    expect_equal(out.values(), "cat", [&](size_t i) {
+      size_t at[3], shape[3];
+      for (size_t d = 0; d < 3; ++d) shape[d] = extents[d] * (d == axis ? 2 : 1);
+      for (size_t d = 3; d-- > 0; i /= shape[d]) at[d] = i % shape[d];
+      const bool second = at[axis] >= extents[axis];
+      if (second) at[axis] -= extents[axis];
+      const int32_t value = int32_t((at[0] * extents[1] + at[1]) * extents[2] + at[2]);
+      return second ? -value : value;
+    });
+  }
+}
+
 TEST(Standard, Swizzle2d) {
   for (auto [rows, columns, group] : {std::array{4, 4, 2}, std::array{5, 3, 2}, std::array{7, 2, 8}}) {
     Array<int32_t> out(64);

@@ -403,6 +403,10 @@ class Kernel:
                    (f"tl.interleave({source}, {partner})", (*shape[:-1], 2 * shape[-1]))]
         if len(shape) == 1:
             options += [(f"tl.cat({source}, {partner})", (2 * shape[0], ))]
+        else:
+            dim = self.random.randrange(len(shape))
+            options += [(f"tl.cat({source}, {partner}, dim={dim})",
+                         tuple(2 * n if d == dim else n for d, n in enumerate(shape)))]
         if len(shape) == 3:
             dims = self.random.sample(range(3), 3)
             options += [(f"tl.permute({source}, {dims})", tuple(shape[d] for d in dims))]

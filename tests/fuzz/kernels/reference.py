@@ -188,8 +188,8 @@ def interleave(x, y):
     return pair(x, y, lambda a, b: np.stack([a, b], -1).reshape(*a.shape[:-1], 2 * a.shape[-1]))
 
 
-def cat(x, y, can_reorder=False):
-    return pair(x, y, lambda a, b: np.concatenate([a, b]))
+def cat(x, y, can_reorder=False, dim=0):
+    return pair(x, y, lambda a, b: np.concatenate([a, b], dim))
 
 
 def split(x):
