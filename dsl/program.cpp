@@ -50,12 +50,7 @@ Program Program::parse(std::string text, std::string name, std::vector<Constexpr
   return Program(std::move(state));
 }
 
-std::vector<std::string> Program::kernels() const {
-  std::vector<std::string> names;
-  for (const auto& f : state_->file->module().functions)
-    if (std::find(names.begin(), names.end(), f.name) == names.end()) names.push_back(f.name);
-  return names;
-}
+std::vector<std::string> Program::kernels() const { return language::kernel_names(state_->file->module()); }
 
 std::vector<std::string> Program::entry_points() const { return language::entry_points(state_->file->module()); }
 

@@ -193,6 +193,7 @@ bool Checker::takes(const FunctionRef& combine, size_t count) {
 void Checker::check_function(const Function& function) {
   func_ = std::make_unique<ir::Func>();
   func_->name = function.name;
+  untyped_ = true;
   sema_.builder.set_end(&func_->body);
   Frame frame;
   frame.function = &function;

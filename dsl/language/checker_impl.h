@@ -200,8 +200,11 @@ class Checker {
   std::optional<Val> find_member(std::string_view module, std::string_view name) const;
   /// A module, or a name imported from one, that a kernel cannot use.
   static bool is_foreign(const FunctionRef& f);
-  /// An error: what is not known here. `name`, if it could be given.
-  Val foreign_name(Loc loc, std::string message, std::string_view name);
+  /// An error: what is not known here, of `module`. `name`, if it could be given. A warning in a check without types,
+  /// unless the module is one of the usual libraries.
+  Val foreign_name(Loc loc, std::string message, std::string_view module, std::string_view name);
+  /// A file that is not there, of which this one imports all names.
+  std::optional<std::string> missing_star() const;
   Val module_member(const FunctionRef& module, const Expr& e, bool called = false);
   std::optional<Val> resolve_path(std::string_view path) const;
   std::vector<std::string> visible_names() const;
@@ -394,6 +397,7 @@ class Checker {
   std::set<const Global*> evaluating_;
   std::map<const Expr*, std::optional<bool>> conditions_;
   const Expr* statement_ = nullptr;  ///< a call that stands as a statement: what it gives is not used
+  bool untyped_ = false;             ///< a check without types: what only a launch needs to know is warned of
   int unknown_ = 0;  ///< conditions around the current statement that are unknown: it may never be reached
   std::optional<int> capability_;                     ///< of the target: 90 for sm_90; nothing where it is not known
   std::optional<ResultForm>* result_form_ = nullptr;  ///< receives what the loop at hand returns

@@ -64,6 +64,12 @@ bool contains(const char* const (&names)[n], std::string_view name) {
   return std::any_of(std::begin(names), std::end(names), [&](const char* x) { return name == x; });
 }
 
+/// Whether a module is one of those that are there, and of no use in a kernel, not a file that may come with the
+/// kernel's.
+bool of_other_library(std::string_view module) {
+  return contains(kOtherLibraries, module.substr(0, module.find('.'))) && !module.starts_with("torch._inductor");
+}
+
 Val module_ref(std::string name) { return FunctionRef{Kind::Module, std::move(name), nullptr, nullptr}; }
 Val builtin_ref(std::string name) { return FunctionRef{Kind::Builtin, std::move(name), nullptr, nullptr}; }
 
@@ -215,6 +221,8 @@ Val Checker::lookup(const Expr& e) {
     collect_assigned(frame_->function->body, nullptr, true, assigned);
     if (std::find(assigned.begin(), assigned.end(), name) != assigned.end()) return Val();
   }
+  if (auto path = untyped_ ? missing_star() : std::nullopt)
+    return foreign_name(e.loc, fmt::format("'{}' may come from '{}', which is not there", name, *path), *path, name);
   std::string fallback;
   if (name == "tl") fallback = "write 'import triton.language as tl' at the top of the file";
   if (name == "triton") fallback = "write 'import triton' at the top of the file";
@@ -270,12 +278,22 @@ std::optional<Val> Checker::import_value(const ImportBinding& import, const std:
   return module_ref(name);
 }
 
+std::optional<std::string> Checker::missing_star() const {
+  for (const ImportBinding& import : module().imports) {
+    if (import.name != "*") continue;
+    std::string path = import.path.ends_with(".*") ? import.path.substr(0, import.path.size() - 2) : import.path;
+    if (!resolve_path(path) && !file_->imported(path)) return path;
+  }
+  return std::nullopt;
+}
+
 Val Checker::global_value(const Global& global, const Expr& use) {
   if (auto it = globals_.find(&global); it != globals_.end()) return it->second;
   evaluating_.insert(&global);
   Frame frame, *caller = frame_;
   frame.parent = caller;
   frame_ = &frame;
+  const size_t before = diags_.size();
   const std::string note =
       fmt::format("in the value of the global '{0}', which may be given: --global {0}=VALUE", global.name);
   Val value = with_note(use.loc, note, [&] {
@@ -285,6 +303,7 @@ Val Checker::global_value(const Global& global, const Expr& use) {
                 "a kernel can use globals that are numbers, strings, types and tuples of them");
     return v;
   });
+  if (untyped_) diags_.soften(before);
   frame_ = caller;
   evaluating_.erase(&global);
   if (!value.is_poison()) globals_[&global] = value;
@@ -364,13 +383,16 @@ bool Checker::is_foreign(const FunctionRef& f) {
          !f.name.starts_with("tl.") && f.name != "triton target";
 }
 
-Val Checker::foreign_name(Loc loc, std::string message, std::string_view name) {
+Val Checker::foreign_name(Loc loc, std::string message, std::string_view module, std::string_view name) {
   const OnPage on_page(diags_, dsl::page::kNames);
   if (host_) return error(loc, std::move(message));
-  return error(loc, std::move(message),
-               "a kernel can use triton.language, math, and the globals and functions of its file and of the files "
-               "that this imports from" +
-                   (name.empty() ? "" : fmt::format("; --global {}=VALUE gives a value", name)));
+  const size_t before = diags_.size();
+  error(loc, std::move(message),
+        "a kernel can use triton.language, math, and the globals and functions of its file and of the files that this "
+        "imports from" +
+            (name.empty() ? "" : fmt::format("; --global {}=VALUE gives a value", name)));
+  if (untyped_ && !of_other_library(module)) diags_.soften(before);
+  return Val();
 }
 
 Val Checker::module_member(const FunctionRef& module, const Expr& e, bool called) {
@@ -387,8 +409,9 @@ Val Checker::module_member(const FunctionRef& module, const Expr& e, bool called
     return error(e.loc, fmt::format("'{}' cannot be evaluated: Tegula does not run Python", dotted_name(e)),
                  module.name == "triton" ? nearest_hint(e.text, {"Config", "cdiv", "next_power_of_2"}) : "");
   if (is_foreign(module))
-    return foreign_name(
-        e.loc, fmt::format("'{}' is of no use in a kernel: it comes from '{}'", dotted_name(e), module.name), {});
+    return foreign_name(e.loc,
+                        fmt::format("'{}' is of no use in a kernel: it comes from '{}'", dotted_name(e), module.name),
+                        module.name, {});
   std::string hint;
   if (of_tl && kTritonOnly.find(" " + e.text + " ") != std::string_view::npos)
     return error(e.loc, fmt::format("'{}' is Triton's, but Tegula does not have it", dotted_name(e)),

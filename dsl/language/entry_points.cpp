@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
+
+#include "dsl/language/source_file.h"
 
 namespace tegula::language {
 
@@ -45,6 +48,18 @@ std::vector<std::string> entry_points(const Module& module) {
         std::find(out.begin(), out.end(), f.name) == out.end())
       out.push_back(f.name);
   return out;
+}
+
+std::vector<std::string> kernel_names(const Module& module) {
+  std::vector<std::string> names;
+  for (const Function& f : module.functions)
+    if (std::find(names.begin(), names.end(), f.name) == names.end()) names.push_back(f.name);
+  return names;
+}
+
+std::vector<std::string> kernel_names(std::string text, std::string_view name) {
+  Diagnostics mistakes;
+  return kernel_names(SourceFile(std::move(text), name, mistakes).module());
 }
 
 }  // namespace tegula::language

@@ -95,6 +95,13 @@ void Diagnostics::shrink(size_t count) {
   for (; list_.size() > count; list_.pop_back()) errors_ -= list_.back().severity == Severity::Error;
 }
 
+void Diagnostics::soften(size_t count) {
+  for (size_t i = count; i < list_.size(); ++i) {
+    errors_ -= list_[i].severity == Severity::Error;
+    list_[i].severity = Severity::Warning;
+  }
+}
+
 namespace {
 
 constexpr size_t kMaxRendered = 50;  // diagnostics

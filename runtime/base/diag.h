@@ -79,6 +79,8 @@ class Diagnostics {
   size_t size() const { return list_.size(); }
   /// Forgets those behind the first `count`, which a trial has added.
   void shrink(size_t count);
+  /// Those behind the first `count` are warnings from now on.
+  void soften(size_t count);
   const std::vector<Diag>& list() const { return list_; }
   SourceMap& sources() { return sources_; }
 

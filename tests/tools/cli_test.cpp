@@ -53,6 +53,31 @@ TEST_F(Command, CheckTellsMistakesAndGoesOn) {
   EXPECT_HAS(r.err, "nothing.py");
 }
 
+TEST_F(Command, CheckWarnsOfWhatIsNotThere) {
+  write("parts.py",
+        "import numpy as np\nimport triton\nimport triton.language as tl\nfrom .helpers import act, WIDTH\n"
+        "from . import config\nfrom .many import *\n"
+        "@triton.jit\ndef k(x):\n    y = act(tl.load(x)) * WIDTH + config.SCALE\n    tl.store(x, other(y))\n");
+  Result r = tegula("check parts.py");
+  EXPECT_EQ(r.status, 0);
+  EXPECT_EQ(r.out, "parts.py: 1 kernel, no errors\n");
+  for (const char* text : {"warning: parts.py:9:9: 'act' comes from '.helpers.act', outside this file",
+                           "warning: parts.py:9:27: 'WIDTH' comes from '.helpers.WIDTH', outside this file",
+                           "warning: parts.py:9:35: 'config.SCALE' is of no use in a kernel: it comes from '.config'",
+                           "warning: parts.py:10:17: 'other' may come from '.many', which is not there"})
+    EXPECT_HAS(r.err, text);
+  r = tegula("check --json parts.py");
+  EXPECT_HAS(r.out, "\"errors\": []");
+  EXPECT_HAS(r.out, "'act' comes from '.helpers.act'");
+  EXPECT_EQ(tegula("check parts.py --arg x='*f32'").status, 1);
+  write("library.py",
+        "import numpy as np\nimport triton\n@triton.jit\ndef k(x):\n    y = np.zeros(3)\n    z = other(y)\n");
+  r = tegula("check library.py");
+  EXPECT_EQ(r.status, 1);
+  EXPECT_HAS(r.err, "error: 'np.zeros' is of no use in a kernel");
+  EXPECT_HAS(r.err, "error: unknown name 'other'");
+}
+
 TEST_F(Command, CheckWithTypes) {
   write("typed.py",
         "import triton\nimport triton.language as tl\n@triton.jit\ndef k(x, y, B: tl.constexpr):\n"
@@ -155,9 +180,15 @@ TEST_F(Command, DescriptorsTuplesGlobalsAndTargets) {
         "import triton\nimport triton.language as tl\nN = ask()\n"
         "@triton.jit\ndef k(out):\n    tl.store(out, N)\n");
   r = tegula("check asks.py");
-  EXPECT_EQ(r.status, 1);
+  EXPECT_EQ(r.status, 0);
+  EXPECT_HAS(r.err, "tegula: warning: asks.py:3:5: unknown name 'ask'");
   EXPECT_HAS(r.err, "note: in the value of the global 'N', which may be given: --global N=VALUE\n");
-  EXPECT_EQ(tegula("check asks.py --global N=5").status, 0);
+  r = tegula("check asks.py --arg out='*i32'");
+  EXPECT_EQ(r.status, 1);
+  EXPECT_HAS(r.err, "asks.py:3:5: error: unknown name 'ask'");
+  r = tegula("check asks.py --global N=5");
+  EXPECT_EQ(r.status, 0);
+  EXPECT_EQ(r.err, "");
   EXPECT_HAS(tegula("run asks.py --global N=5 --device=emulator --zeros out=i32[1]").out,
              "out: int32 [1], from 5 to 5");
   EXPECT_HAS(tegula("compile asks.py --global N=5 --no-fp-fusion --emit=tile --arg out='*i32'").out,

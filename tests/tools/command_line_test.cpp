@@ -51,6 +51,9 @@ TEST_F(Command, TellsAsJson) {
   EXPECT_HAS(r.out, "\"file\": \"wrong.py\"");
   EXPECT_HAS(r.out, "\"line\": 4");
   EXPECT_HAS(r.out, "\"message\": \"expected an expression after '+', found end of line\"");
+  EXPECT_HAS(r.out, "\"kernels\": [\n      \"k\"\n    ]");
+  write("half.py", "import triton\n@triton.jit\ndef k(x):\n    y = unknown\n@triton.jit\ndef l(x):\n    pass\n");
+  EXPECT_HAS(tegula("check --json half.py").out, "\"kernels\": [\n      \"k\",\n      \"l\"\n    ]");
   r = tegula("compile add.py::add --constexpr BLOCK=256 --json -o add.ptx" + kTypes);
   EXPECT_EQ(r.status, 0) << r.err;
   EXPECT_HAS(r.out, "\"name\": \"n\",\n      \"type\": \"i32\",\n      \"bytes\": 4,\n      \"multiple_of\": 1\n");

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "codegen/ir/ir.h"
+#include "dsl/language/entry_points.h"
 #include "dsl/program.h"
+#include "runtime/base/files.h"
 #include "tools/tegula/arguments.h"
 #include "tools/tegula/commands.h"
 #include "tools/tegula/json.h"
@@ -70,23 +73,29 @@ int check_command(const Options& o) {
   int status = 0;
   Json files = Json::array();
   for (const std::string& file : o.files) {
+    std::optional<Warnings> warnings;
+    if (o.json) warnings.emplace();
+    const KernelName name = parse_kernel_name(file);
+    std::optional<std::vector<std::string>> kernels;
+    Json mistakes = Json::array();
     try {
-      const KernelName name = parse_kernel_name(file);
       Program program = load_program(name.file, o.globals);
+      kernels = program.kernels();
       program.check();
       if (o.typed()) check_typed(program, name, o);
-      size_t n = program.kernels().size();
-      if (o.json)
-        files.push_back({{"file", file}, {"kernels", program.kernels()}, {"errors", Json::array()}});
-      else
-        fmt::print("{}: {} {}, no errors\n", file, n, n == 1 ? "kernel" : "kernels");
+      const size_t n = kernels->size();
+      if (!o.json) fmt::print("{}: {} {}, no errors\n", file, n, n == 1 ? "kernel" : "kernels");
     } catch (const CompileError& e) {
-      if (o.json)
-        files.push_back({{"file", file}, {"errors", mistakes_json(e)}});
-      else
-        fmt::print(stderr, "{}", e.what());
+      mistakes = mistakes_json(e);
+      if (!o.json) fmt::print(stderr, "{}", e.what());
       status = 1;
     }
+    if (!o.json) continue;
+    if (!kernels && name.file != "-") kernels = language::kernel_names(read_file(name.file), name.file);
+    files.push_back({{"file", file},
+                     {"kernels", kernels.value_or(std::vector<std::string>())},
+                     {"errors", mistakes},
+                     {"warnings", warnings->list}});
   }
   if (o.json) print_json(files);
   return status;
@@ -108,7 +117,9 @@ Command add_check(CLI::App& parent) {
   add_launch_options(*app, o->launch);
   app->add_flag("--json", o->json, "Tell of the files as JSON");
   app->footer(
-      "Every @triton.jit function is checked as far as that goes without argument types. With --arg or --constexpr "
+      "Every @triton.jit function is checked as far as that goes without argument types; names of files that are not "
+      "there,\n"
+      "and globals whose values are not known here, are warned of then. With --arg or --constexpr "
       "the\n"
       "kernels are checked for these types too, as tegula compile does: those that are not called by others, or the "
       "one\n"

@@ -97,6 +97,15 @@ Json mistakes_json(const std::exception& error) {
   return mistakes;
 }
 
+Warnings::Warnings() {
+  before_ = set_message_handler([this](MessageKind kind, std::string_view text) {
+    fmt::print(stderr, "{}{}\n", kind == MessageKind::Warning ? "tegula: warning: " : "", text);
+    if (kind == MessageKind::Warning) list.push_back(message_json(std::string(text)));
+  });
+}
+
+Warnings::~Warnings() { set_message_handler(before_); }
+
 void print_json(const Json& json) { fmt::print("{}\n", json.dump(2)); }
 
 void print_line(const Json& json) { fmt::print("{}\n", json.dump()); }

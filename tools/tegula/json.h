@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/error.h"
+#include "runtime/base/messages.h"
 #include "runtime/package/package.h"
 
 namespace tegula::cli {
@@ -19,6 +20,19 @@ Json packaged_json(const PackagedKernel& kernel);
 Json mistakes_json(const std::exception& error);
 /// A warning or mistake that is a text, with the first place that it names as FILE:LINE:COLUMN (null and 0: none).
 Json message_json(const std::string& text);
+
+/// Collects the warnings that are told for as long as it lives; the standard error stream still has them.
+class Warnings {
+ public:
+  Warnings();
+  ~Warnings();
+  Warnings(const Warnings&) = delete;
+
+  Json list = Json::array();  ///< message_json() of each
+
+ private:
+  MessageHandler before_;
+};
 
 /// Prints it, with an end of line, to standard output.
 void print_json(const Json& json);

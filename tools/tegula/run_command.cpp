@@ -65,23 +65,6 @@ Json summary_json(const std::string& name, const Array& array, const Summary& s,
           {"file", file.empty() ? Json() : Json(file)}};
 }
 
-// Collects the warnings of a launch for as long as it lives; the standard error stream still has them.
-class Warnings {
- public:
-  Warnings() {
-    before_ = set_message_handler([this](MessageKind kind, std::string_view text) {
-      fmt::print(stderr, "{}{}\n", kind == MessageKind::Warning ? "tegula: warning: " : "", text);
-      if (kind == MessageKind::Warning) list.push_back(message_json(std::string(text)));
-    });
-  }
-  ~Warnings() { set_message_handler(before_); }
-
-  Json list = Json::array();
-
- private:
-  MessageHandler before_;
-};
-
 int run_command(const Options& o) {
   std::shared_ptr<Device> device;  // outlives the kernels and buffers below
   KernelName name = parse_kernel_name(o.kernel);
