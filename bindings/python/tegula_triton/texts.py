@@ -30,6 +30,10 @@ def literal(value):
     """The text of a constant. Raises TypeError for what is none."""
     if isinstance(value, tl.constexpr):
         value = value.value
+    if isinstance(value, tl.pointer_type):
+        return f"tl.pointer_type({literal(value.element_ty)}{', const=True' * value.const})"
+    if isinstance(value, tl.block_type):
+        return f"tl.block_type({literal(value.element_ty)}, {literal([int(n) for n in value.shape])})"
     if isinstance(value, tl.dtype):
         return "tl." + _FLOATS.get(str(value), str(value))
     if isinstance(value, enum.Enum):

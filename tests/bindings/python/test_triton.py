@@ -70,6 +70,15 @@ class Launches(unittest.TestCase):
         kernels.through_helpers[(1, )](self.out, self.x, 50, BLOCK=64)
         self.check(torch.sqrt((3 * self.x + 2 + 40 + 1) * 2))
 
+    def test_types_as_constants(self):
+        kernels.through_addresses[(1, )](self.out, self.x, 50, BLOCK=64)
+        self.check(self.x)
+        texts = sys.modules["tegula_triton.texts"]
+        language = triton.language
+        self.assertEqual(texts.literal(language.pointer_type(language.int8, const=True)),
+                         "tl.pointer_type(tl.int8, const=True)")
+        self.assertEqual(texts.literal(language.block_type(language.float32, [4, 8])), "tl.block_type(tl.float32, [4, 8, ])")
+
     def test_a_changed_constant_is_an_error(self):
         kernels.through_helpers[(1, )](self.out, self.x, 50, BLOCK=64)
         scale = triton_helpers.SCALE

@@ -5,6 +5,8 @@ import triton.language as tl
 
 SCALE = tl.constexpr(3)
 BIAS = 0.5
+ADDRESS = tl.constexpr(tl.pointer_type(tl.float32))
+KIND = tl.float16
 
 
 @triton.jit

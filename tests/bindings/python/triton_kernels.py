@@ -28,6 +28,18 @@ def through_helpers(out, x, n, BLOCK: tl.constexpr):
     tl.store(out + i, libdevice.sqrt(v), mask=i < n)
 
 
+POINTER = tl.pointer_type(tl.float32)
+TYPE = tl.float32
+
+
+@triton.jit
+def through_addresses(out, x, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    read, written = x.to(tl.int64).to(POINTER), out.to(tl.int64).to(helpers.ADDRESS)
+    tl.static_assert(read.dtype == POINTER and read.dtype.element_ty == TYPE)
+    tl.store(written + i, tl.load(read + i, mask=i < n).to(helpers.KIND).to(TYPE), mask=i < n)
+
+
 @triton.autotune([triton.Config({"BLOCK": 32}, num_warps=1), triton.Config({"BLOCK": 64})], key=["n"])
 @triton.heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
 @triton.jit
