@@ -208,12 +208,12 @@ TEST(Atomics, VectorsOfSums) {
   for (const auto& [elem, form] : std::vector<std::pair<Elem, std::string>>{
            {Elem::F32, "add.v4.f32"}, {Elem::F16, "add.noftz.v4.f16x2"}, {Elem::BF16, "add.noftz.v4.bf16x2"}}) {
     const std::string found = ptx(elem, "sm_90a", "", store);
-    EXPECT_EQ(count(found, "atom.relaxed.gpu.global." + form), elem == Elem::F32 ? 8 : 4) << found;
+    EXPECT_EQ(count(found, "atom.global.gpu.relaxed." + form), elem == Elem::F32 ? 8 : 4) << found;
     EXPECT_EQ(count(found, "fence.acq_rel.gpu"), 2) << found;
     EXPECT_EQ(count(found, "atom."), elem == Elem::F32 ? 8 : 4) << found;
   }
-  EXPECT_EQ(count(ptx(Elem::F32, "sm_80", "", store), "atom.relaxed.gpu.global.add.f32"), 32);
-  EXPECT_EQ(count(ptx(Elem::F64, "sm_90a", "", store), "atom.relaxed.gpu.global.add.f64"), 32);
+  EXPECT_EQ(count(ptx(Elem::F32, "sm_80", "", store), "atom.global.gpu.relaxed.add.f32"), 32);
+  EXPECT_EQ(count(ptx(Elem::F64, "sm_90a", "", store), "atom.global.gpu.relaxed.add.f64"), 32);
   // What nobody looks at acquires nothing.
   EXPECT_EQ(count(ptx(Elem::F32, "sm_90a", "", ""), "fence"), 1);
   EXPECT_EQ(count(ptx(Elem::F32, "sm_90a", ", sem='release', scope='sys'", store), "fence.acq_rel.sys"), 1);
