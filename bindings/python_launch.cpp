@@ -22,6 +22,12 @@ struct PythonError {};
 struct Variant {
   std::vector<Ref> values;
   LaunchOptions options;
+  struct Result {
+    const Config* ran;  ///< what Kernel::launch() gave
+    PyObject* object;   ///< which the kernel's object keeps
+  };
+  std::vector<Result> results = {};  ///< of launches, where there is somebody to make them
+  size_t last = 0;                   ///< the result that was found last
 };
 
 /// Calls with so many values by position and these names.
@@ -39,6 +45,7 @@ struct Form {
 struct Launcher {
   const tegula_kernel* kernel;
   std::vector<std::unique_ptr<Form>> forms;
+  PyObject* describe = nullptr;  ///< makes the results of launches; the kernel's object keeps it and what it makes
 };
 
 constexpr const char* kCapsule = "tegula.launcher";
@@ -58,7 +65,7 @@ Form* form_of(Launcher& launcher, std::intptr_t by_position, PyObject* keywords)
   return nullptr;
 }
 
-const Variant* variant_of(Form& form, PyObject* const* values) {
+Variant* variant_of(Form& form, PyObject* const* values) {
   auto fits = [&](const Variant& variant) {
     for (size_t i = 0; i < form.fixed.size(); ++i)
       if (!same_value(variant.values[i].get(), values[form.fixed[i]])) return false;
@@ -179,35 +186,53 @@ struct Call {
   std::span<const Arg> args;
 };
 
-void launch(const Call& call) {
+const Config& launch(const Call& call) {
+  const Kernel& kernel = call.kernel->kernel;
   if (auto grid = plain_grid(call.grid)) {
     Unlocked unlocked;
-    call.kernel->kernel.launch(call.device, *grid, call.options, call.args);
-  } else if (!call.form.open) {
+    return kernel.launch(call.device, tegula::detail::GridRef(*grid), call.options, call.args);
+  }
+  if (!call.form.open) {
     const bool is_function = py->PyCallable_Check(call.grid);
     const Grid found = is_function ? call_grid(call.grid, call.form, call.values, call.kernel_object, nullptr)
                                    : checked_grid(Ref::borrowed(call.grid));
     Unlocked unlocked;
-    call.kernel->kernel.launch(call.device, found, call.options, call.args);
-  } else {
-    Unlocked unlocked;
-    auto grid_of = [&](const Config& config) {
-      return unlocked.with_lock([&] {
-        if (!py->PyCallable_Check(call.grid)) return checked_grid(Ref::borrowed(call.grid));
-        return call_grid(call.grid, call.form, call.values, call.kernel_object, call.kernel->handle_of(config));
-      });
-    };
-    call.kernel->kernel.launch(call.device, tegula::detail::GridRef(grid_of), call.options, call.args);
+    return kernel.launch(call.device, tegula::detail::GridRef(found), call.options, call.args);
   }
+  Unlocked unlocked;
+  auto grid_of = [&](const Config& config) {
+    return unlocked.with_lock([&] {
+      if (!py->PyCallable_Check(call.grid)) return checked_grid(Ref::borrowed(call.grid));
+      return call_grid(call.grid, call.form, call.values, call.kernel_object, call.kernel->handle_of(config));
+    });
+  };
+  return kernel.launch(call.device, tegula::detail::GridRef(grid_of), call.options, call.args);
 }
 
-/// Launches a call and returns None, or null with an exception set; none where the call is not recognised.
+/// The object that stands for what was launched, or null with an exception set. One is made for each specialisation.
+PyObject* described(Launcher& launcher, Variant& variant, const Config* ran, PyObject* const* given,
+                    std::intptr_t count, PyObject* keywords) {
+  auto give = [&](const Variant::Result& result) {
+    py->Py_IncRef(result.object);
+    return result.object;
+  };
+  std::vector<Variant::Result>& results = variant.results;
+  if (variant.last < results.size() && results[variant.last].ran == ran) return give(results[variant.last]);
+  for (size_t i = 0; i < results.size(); ++i)
+    if (results[i].ran == ran) return give(results[variant.last = i]);
+  PyObject* made = call_general(launcher.describe, given, count, keywords);
+  if (made) results.push_back({ran, made});
+  return made;
+}
+
+/// Launches a call and returns None or what stands for it, or null with an exception set; none where the call is not
+/// recognised.
 std::optional<PyObject*> try_launch(Launcher& launcher, PyObject* const* given, std::intptr_t count,
                                     PyObject* keywords) {
   PyObject* const* values = given + 2;  // behind the kernel and the grid
   Form* form = form_of(launcher, count - 2, keywords);
   if (!form) return std::nullopt;
-  const Variant* variant = variant_of(*form, values);
+  Variant* variant = variant_of(*form, values);
   if (!variant) return std::nullopt;
   Arguments args(form->runtime.size());
   for (int position : form->runtime)
@@ -222,16 +247,20 @@ std::optional<PyObject*> try_launch(Launcher& launcher, PyObject* const* given, 
     on_stream->stream = *stream;
   }
   bool raised = false;
+  const Config* ran = nullptr;
   const tegula_status status = guarded([&] {
     try {
-      launch({launcher.kernel, given[0], given[1], *form, values, on_stream ? *on_stream : variant->options, *device,
-              args.span()});
+      ran = &launch({launcher.kernel, given[0], given[1], *form, values, on_stream ? *on_stream : variant->options,
+                     *device, args.span()});
     } catch (const PythonError&) {
       raised = true;
     }
   });
   if (raised) return nullptr;
-  return result_of(status);
+  auto result = result_of(status);
+  if (!launcher.describe || !ran || !result || !*result) return result;
+  py->Py_DecRef(*result);
+  return described(launcher, *variant, ran, given, count, keywords);
 }
 
 PyObject* call_launcher(PyObject* capsule, PyObject* const* given, std::intptr_t count, PyObject* keywords) {
@@ -239,6 +268,13 @@ PyObject* call_launcher(PyObject* capsule, PyObject* const* given, std::intptr_t
   if (count >= 2)
     if (auto done = try_launch(*launcher, given, count, keywords)) return *done;
   return call_general(shared->general.get(), given, count, keywords);
+}
+
+/// What stands behind a function of tegula_python_launcher().
+Launcher& launcher_at(PyObject* function) {
+  static PyObject* const self_name = py->PyUnicode_InternFromString("__self__");
+  const Ref capsule = Ref::owned(py->PyObject_GetAttr(function, self_name));
+  return *static_cast<Launcher*>(py->PyCapsule_GetPointer(capsule.get(), kCapsule));
 }
 
 PyMethodDef launcher_method = {"launch", call_launcher, kFastCallWithKeywords,
@@ -255,6 +291,10 @@ PyObject* tegula_python_launcher(const tegula_kernel* kernel) {
   return py->PyCFunction_NewEx(&launcher_method, capsule.get(), nullptr);
 }
 
+/// From now on recognised calls return describe(kernel, grid, *args, **kwargs) of the first one of a specialisation.
+/// The kernel's object keeps `describe` and what it returns.
+void tegula_python_describe(PyObject* function, PyObject* describe) { launcher_at(function).describe = describe; }
+
 /// Recognises calls like one that has been launched: `by_position` values, then those of the names in `keywords`;
 /// positions among them of the launch's arguments, of constexprs and options, and of the stream (-1: none); the values
 /// of constexprs and options, and what they mean.
@@ -262,9 +302,7 @@ tegula_status tegula_python_learn(PyObject* function, int64_t by_position, PyObj
                                   PyObject* fixed, int32_t stream, int32_t open, PyObject* names, PyObject* values,
                                   const tegula_options* options) {
   return guarded([&] {
-    static PyObject* const self_name = py->PyUnicode_InternFromString("__self__");
-    const Ref capsule = Ref::owned(py->PyObject_GetAttr(function, self_name));
-    auto& launcher = *static_cast<Launcher*>(py->PyCapsule_GetPointer(capsule.get(), kCapsule));
+    Launcher& launcher = launcher_at(function);
     PyObject* keyword_names = py->PyTuple_Size(keywords) ? keywords : nullptr;
     Form* form = form_of(launcher, by_position, keyword_names);
     if (!form) {

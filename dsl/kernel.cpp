@@ -493,7 +493,8 @@ Kernel::Ready Kernel::ready(Device& device, GridRef grid, const LaunchOptions& o
   return {&*ready->handle, &ready->config};
 }
 
-void Kernel::launch(Device& device, GridRef grid, const LaunchOptions& options, std::span<const Arg> args) const {
+const Config& Kernel::launch(Device& device, GridRef grid, const LaunchOptions& options,
+                             std::span<const Arg> args) const {
   Found found = find(*this, *state_, device, grid, options, args);
   const Config& config = found.ready->config;
   if (config.pre_hook) [[unlikely]] {
@@ -504,6 +505,7 @@ void Kernel::launch(Device& device, GridRef grid, const LaunchOptions& options, 
   if (found.is_new) [[unlikely]]
     explain_if_asked(*this, device, extents, dsl::options_of(config, options), args);
   found.ready->handle->launch(options.stream, extents, args);
+  return config;
 }
 
 }  // namespace tegula

@@ -269,8 +269,10 @@ class Kernel {
 
   /// Launches on options.stream with these arguments what is ready for them, after making it ready if need be: by
   /// prepare(), or by tuning. What was made ready goes with the device. Throws what prepare(), tune() and LaunchHandle
-  /// do.
-  void launch(Device& device, detail::GridRef grid, const LaunchOptions& options, std::span<const Arg> args) const;
+  /// do. Returns everything that it ran with, which is the same object for all launches of what was made ready once,
+  /// and lives as long as the kernel.
+  const Config& launch(Device& device, detail::GridRef grid, const LaunchOptions& options,
+                       std::span<const Arg> args) const;
   void launch(Device& device, Grid grid, const LaunchOptions& options, std::span<const Arg> args) const {
     launch(device, detail::GridRef(grid), options, args);
   }

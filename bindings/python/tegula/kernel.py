@@ -55,7 +55,9 @@ class Kernel(Signature):
         return HookedKernel(self, {"config": config_hook, "pre": pre_hook, "post": post_hook})
 
     def _launch(self, grid, args, kwargs):
-        call = self._bind(args, kwargs)
+        self._launch_call(self._bind(args, kwargs), grid)
+
+    def _launch_call(self, call, grid):
         if call.open and callable(grid):
             return self._within(call, self._with_callback, call, grid, lib.tegula_kernel_launch_with)
         if callable(grid):
@@ -123,8 +125,7 @@ class Kernel(Signature):
         "f32", "*f32[64,32]" or "tensordesc<fp32[64, 32]>" (a tensor descriptor of such blocks)."""
         call = self._bind(args, kwargs, types=True)
         target = target or call.device.target
-        return Image(
-            make(lib.tegula_kernel_compile, self._handle, target.encode(), call.options, call.words, call.count))
+        return self._compiled_image(target, call.options, call.words, call.count)
 
     def ptx(self, *args, target=None, **kwargs):
         """The PTX of compile()."""
@@ -138,6 +139,18 @@ class Kernel(Signature):
         image = ctypes.c_void_p()
         self._with_callback(call, (1, ), lib.tegula_kernel_prepare, ctypes.byref(image), None)
         return Image(image.value)
+
+    def _compiled_image(self, target, options, words, count):
+        """The Image for a GPU of a call that _bind() has made ready."""
+        return Image(make(lib.tegula_kernel_compile, self._handle, target.encode(), options, words, count))
+
+    def _prepared_image(self, device, options, words, count):
+        """The Image that such a call runs, made ready on the device. For kernels that are not tuned."""
+        image, config = ctypes.c_void_p(), ctypes.c_void_p()
+        check(
+            lib.tegula_kernel_prepare(self._handle, device._handle, grid_callback, 0, options, None, words, count,
+                                      ctypes.byref(image), ctypes.byref(config)))
+        return Image(image.value, dict(self._config(config.value)))
 
     def facts(self, *args, grid=(1, ), **kwargs):
         """The Image that a launch with these arguments runs, made ready on their device (and tuned, if need be):

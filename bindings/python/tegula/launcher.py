@@ -16,9 +16,10 @@ NUMBERS = (int, float, bool, type(None))
 
 def general(kernel, grid, *args, **kwargs):
     """Launches in the general way, and describes the call to the kernel's launcher, which recognises the next one."""
-    kernel._launch(grid, args, kwargs)
+    result = kernel._launch(grid, args, kwargs)
     if kernel._launcher is not general and kernel._learns:
         learn(kernel, args, kwargs)
+    return result
 
 
 def general_entry(entry, *args, **kwargs):
@@ -36,7 +37,7 @@ def declare():
     functions = ctypes.PyDLL(lib._name, handle=lib._handle)
     p, i32, i64, obj = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.py_object
     for name, result, args in [("start", i32, (obj, )), ("know_torch", None, (obj, obj, obj, obj)),
-                               ("know_device", None, (i32, p)), ("launcher", obj, (p, )),
+                               ("know_device", None, (i32, p)), ("launcher", obj, (p, )), ("describe", None, (obj, obj)),
                                ("learn", i32, (obj, i64, obj, obj, obj, i32, i32, obj, obj, p)),
                                ("entry", obj, (ctypes.c_size_t, ))]:
         function = getattr(functions, "tegula_python_" + name)
@@ -54,6 +55,14 @@ def launcher_of(kernel):
     if functions is None or kernel._is_hooked or kernel._sized:  # these need the sizes of buffers
         return general
     return functions.tegula_python_launcher(kernel._handle)
+
+
+def describe(kernel, function):
+    """From now on launches that the library recognises return function(kernel, grid, *args, **kwargs) of the first one of
+    a specialisation, which the kernel has to keep."""
+    if kernel._launcher is not general:
+        kernel._describe = function  # kept
+        functions.tegula_python_describe(kernel._launcher, function)
 
 
 def learn(kernel, args, kwargs):

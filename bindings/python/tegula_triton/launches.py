@@ -1,15 +1,18 @@
 """Launches of Triton's functions by Tegula."""
 
 import inspect
+import weakref
 from functools import partial
 
 import tegula
 import triton.language as tl
-from tegula.kernel import Kernel
+from tegula.dtypes import dtype_of
+from tegula.launcher import describe
 from tegula.memory import is_descriptor
 from triton.runtime.autotuner import Autotuner, Heuristics
-from triton.runtime.jit import JITCallable, JITFunction, TensorWrapper
+from triton.runtime.jit import JITCallable, JITFunction, MockTensor, TensorWrapper
 
+from .compiled import MOST, CompiledKernel, specialisation_of
 from .counts import count_kernel, count_refusal, counted_seconds
 from .texts import replaced, text_of
 
@@ -69,6 +72,27 @@ def without(functions, x):
     return as_argument(x) if functions is None else None
 
 
+def stand_in(x):
+    """An argument of warmup(): a tensor that has but a type as a text."""
+    if isinstance(x, MockTensor):
+        found = dtype_of(x.dtype)
+        if found is None:
+            raise TypeError(f"warmup() is given {x.dtype}, which kernels cannot take")
+        return f"*{found.name}"
+    return x
+
+
+def describer(replacement):
+    """A function of a launch's arguments for its CompiledKernel; of a Replacement by a weak reference."""
+
+    def of_launch(kernel, grid, *args, **kwargs):
+        made = replacement()._compiled_of(kernel, kernel._bind(args, kwargs), kwargs)
+        kernel._results.append(made)
+        return made
+
+    return of_launch
+
+
 class Replacement:
     """What launches a function of Triton's: function[grid](...) becomes replacement[grid](...)."""
 
@@ -81,6 +105,7 @@ class Replacement:
         self._refused_text = None  # why it does not
         self._refused = set()  # forms of calls that Tegula has refused
         self._with_functions = {}  # kernels by the functions among their arguments
+        self._compiled = {}  # what stands for launches, by specialisation_of()
         self._constants = ()  # (dictionary, name, value) of what the text holds as constants
 
     def __getitem__(self, grid):
@@ -99,51 +124,87 @@ class Replacement:
         return partial(kernel._launcher, kernel, grid)
 
     def _launch_first(self, grid, *args, **kwargs):
-        if self._refused_text is None:
-            with counted_seconds():
-                try:
-                    kernel, self._constants = kernel_and_constants(self.function)
-                except REFUSALS as why:
-                    self._refused_text = str(why)
-                else:
-                    kernel._launch = self._launch
-                    self.kernel = kernel
-                    return kernel._launcher(kernel, grid, *args, **kwargs)
+        with counted_seconds():
+            if self._take_text():
+                return self.kernel._launcher(self.kernel, grid, *args, **kwargs)
         return self._launch_by_triton(self._refused_text, grid, args, kwargs)
+
+    def _take_text(self):
+        """Makes the kernel, unless that has failed. Whether there is one."""
+        if self.kernel is None and self._refused_text is None:
+            try:
+                kernel, self._constants = kernel_and_constants(self.function)
+            except REFUSALS as why:
+                self._refused_text = str(why)
+            else:
+                kernel._launch = self._launch
+                kernel._results = []  # what the library hands out
+                describe(kernel, describer(weakref.ref(self)))
+                self.kernel = kernel
+        return self.kernel is not None
 
     def _launch(self, grid, args, kwargs):
         """A launch that the library does not recognise; takes the place of Kernel._launch()."""
         for hook in self.function.pre_run_hooks:
             hook(*args, **kwargs)
+        return self._by_tegula(args, kwargs, lambda kernel, call: kernel._launch_call(call, grid),
+                               lambda why: self._launch_by_triton(why, grid, args, kwargs))
+
+    def warm_up(self, grid, args, kwargs):
+        """What a launch would run, without launching. Arguments may stand for others, as in JITFunction.warmup()."""
+        by_triton = lambda why: run_by_triton(self.function, *args, grid=grid, warmup=True, **kwargs)
+        with counted_seconds():
+            if self._take_text():
+                stand_ins = tuple(map(stand_in, args)), {name: stand_in(x) for name, x in kwargs.items()}
+                return self._by_tegula(*stand_ins, lambda kernel, call: None, by_triton, types=True)
+        return by_triton(self._refused_text)
+
+    def _by_tegula(self, args, kwargs, work, by_triton, types=False):
+        """Does work(kernel, call) and gives what stands for the call, or by_triton(why) if Tegula refuses it."""
         form = self._form(args, kwargs) if self._refused else None
         if form is not None and form in self._refused:
-            return self._launch_by_triton(None, grid, args, kwargs)
+            return by_triton(None)
         try:
-            given = {**dict(zip(self.function.arg_names, args)), **kwargs}
-            functions = {name: found for name, x in given.items() if (found := functions_in(x)) is not None}
-            if functions:
-                self._launch_with_functions(grid, given, functions)
-            else:
-                Kernel._launch(self.kernel, grid, tuple(map(as_argument, args)),
-                               {name: as_argument(x) for name, x in kwargs.items()})
+            kernel, args_, kwargs_ = self._without_functions(args, kwargs)
+            call = kernel._bind(args_, kwargs_, types)
+            work(kernel, call)
+            compiled = self._compiled_of(kernel, call, kwargs)
+            if types:
+                compiled.asm
+            return compiled
         except REFUSALS as why:
             if not isinstance(why, (TypeError, ValueError)):  # those are of this call's values, and found at once
                 self._refused.add(self._form(args, kwargs))
-            self._launch_by_triton(str(why), grid, args, kwargs)
+            return by_triton(str(why))
 
-    def _launch_with_functions(self, grid, given, functions):
-        """Functions among the arguments become part of the text."""
+    def _without_functions(self, args, kwargs):
+        """(kernel, args, kwargs) of Tegula's: functions among the arguments become part of the text."""
+        given = {**dict(zip(self.function.arg_names, args)), **kwargs}
+        functions = {name: found for name, x in given.items() if (found := functions_in(x)) is not None}
+        if not functions:
+            return self.kernel, tuple(map(as_argument, args)), {name: as_argument(x) for name, x in kwargs.items()}
         key = tuple((name, identity(x)) for name, x in functions.items())
         if key not in self._with_functions:  # which keeps the functions alive
             self._with_functions[key] = kernel_of(self.function, functions), functions
         values = {replaced(name) if name in functions else name: without(functions.get(name), x) for name, x in given.items()}
-        Kernel._launch(self._with_functions[key][0], grid, (), values)
+        return self._with_functions[key][0], (), values
+
+    def _compiled_of(self, kernel, call, kwargs):
+        """The CompiledKernel of a call, one for each specialisation."""
+        key = (id(kernel), *specialisation_of(call))
+        found = self._compiled.get(key)
+        if found is None:
+            if len(self._compiled) == MOST:
+                self._compiled.clear()
+            options = {name: x for name, x in kwargs.items() if name not in self.parameters and name != "stream"}
+            found = self._compiled[key] = CompiledKernel(self, kernel, call, options)
+        return found
 
     def _launch_by_triton(self, why, grid, args, kwargs):
         if self.kernel is not None:
             self.kernel._learns = False  # the form of this call must not be recognised
         count_refusal(self.function.__name__, why)
-        run_by_triton(self.function, *args, grid=grid, warmup=False, **kwargs)
+        return run_by_triton(self.function, *args, grid=grid, warmup=False, **kwargs)
 
     def _form(self, args, kwargs):
         """What of a call decides on whether Tegula takes it: constexprs, options, types and devices."""
@@ -155,18 +216,6 @@ class Replacement:
             else:
                 form.append((name, type(x).__name__, str(getattr(x, "dtype", "")), str(getattr(x, "device", ""))))
         return tuple(form)
-
-
-class Launched:
-    """What JITFunction.run() returns in place of Triton's compiled kernel: launched[grid](*args) launches the function
-    again with the same options; args are all of its parameters in order, constexprs included."""
-    __slots__ = ("_replacement", "_options")
-
-    def __init__(self, replacement, options):
-        self._replacement, self._options = replacement, options
-
-    def __getitem__(self, grid):
-        return partial(self._replacement[grid], **self._options)
 
 
 def replacement_of(function):
@@ -183,8 +232,5 @@ def launch_item(function, grid):
 
 def run(self, *args, grid, warmup, **kwargs):
     """JITFunction.run()."""
-    if warmup or grid is None:
-        return run_by_triton(self, *args, grid=grid, warmup=warmup, **kwargs)
     replacement = replacement_of(self)
-    replacement[grid](*args, **kwargs)
-    return Launched(replacement, {name: x for name, x in kwargs.items() if name not in replacement.parameters})
+    return replacement.warm_up(grid, args, kwargs) if warmup else replacement[grid](*args, **kwargs)

@@ -149,6 +149,39 @@ class GpuPath(unittest.TestCase):
         np.testing.assert_array_equal(self.out.numpy(), 2 * self.x)
         self.assertEqual(len(general), 4)
 
+    def test_recognised_calls_return_one_object_a_specialisation(self):
+        add = tegula.load(HERE / "kernels.py").add
+        made = []
+
+        def describe(kernel, grid, *args, **kwargs):
+            made.append([kernel, grid, args[3], kwargs["BLOCK"]])
+            return made[-1]
+
+        launch = lambda n, **options: add[(2, )](self.out_tensor, self.tensor, None, n, BLOCK=32, **options)
+        self.assertIs(launch(50), None)
+        self.assertIs(launch(50), None)  # recognised
+        tegula.launcher.describe(add, describe)
+        first = launch(50)
+        self.assertEqual(first, [add, (2, ), 50, 32])
+        self.assertIs(launch(34), first)
+        self.assertIs(launch(50), first)
+        others = [launch(48), launch(1)]
+        self.assertEqual([x[2] for x in others], [48, 1])
+        launch(50, num_warps=2)  # yet to be recognised
+        self.assertEqual(launch(50, num_warps=2), first)
+        self.assertEqual(len(made), 4)
+        for n, expected in ((48, others[0]), (1, others[1]), (50, first)):
+            self.assertIs(launch(n), expected)
+        before = sys.getrefcount(first)
+        for _ in range(100):
+            launch(50)
+        self.assertEqual(sys.getrefcount(first), before)
+        failing = tegula.load(HERE / "kernels.py").add
+        tegula.launcher.describe(failing, lambda *args, **kwargs: self.fail_with(ZeroDivisionError("of the object")))
+        failing[(2, )](self.out_tensor, self.tensor, None, 50, BLOCK=32)
+        with self.assertRaisesRegex(ZeroDivisionError, "of the object"):
+            failing[(2, )](self.out_tensor, self.tensor, None, 50, BLOCK=32)
+
     def test_values_that_python_calls_equal_are_told_apart(self):
         text = ('import triton\nimport triton.language as tl\n@triton.jit\ndef put(out, x, V: tl.constexpr):\n'
                 '    tl.store(out, 1.0 / V if V == 0 else (2.0 if V is True else 3.0))\n')

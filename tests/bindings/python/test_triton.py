@@ -1,11 +1,13 @@
 """bindings/python/tegula_triton: Triton's functions launched by Tegula, with pip's Triton and torch's CPU tensors on the
 emulator."""
 
+import gc
 import logging
 import pathlib
 import sys
 import types
 import unittest
+import weakref
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[2] / "bindings" / "python"))
@@ -47,7 +49,53 @@ class Launches(unittest.TestCase):
             self.check(torch.where(torch.arange(50) < n, 2 * self.x, 0))
         kernels.add.run(self.out, self.x, self.x, 50, 64, grid=(1, ), warmup=False)
         self.check(2 * self.x)
-        self.assertEqual(kernels.add[(1, )](self.out, self.x, self.x, 50, BLOCK=64), None)
+
+    def test_launches_return_the_compiled_kernel(self):
+        compiled = kernels.add[(2, )](self.out, self.x, self.x, 50, BLOCK=32, num_warps=2)
+        self.check(2 * self.x)
+        self.assertIs(kernels.add[(2, )](self.out, 0 * self.x, self.x, 50, BLOCK=32, num_warps=2), compiled)
+        self.check(self.x)
+        self.assertEqual((compiled.name, list(compiled.asm), "ttgir" in compiled.asm), ("add", ["ptx"], False))
+        self.assertIn(".visible .entry add", compiled.asm["ptx"])
+        self.assertIn(".reqntid 64", compiled.asm["ptx"])
+        with self.assertRaisesRegex(KeyError, "ttgir: the kernel was compiled by Tegula, which has ptx of it"):
+            compiled.asm["ttgir"]
+        self.assertEqual((compiled.metadata.num_warps, compiled.metadata.name, compiled.metadata.num_stages), (2, "add", 3))
+        self.assertEqual((compiled.metadata.target.arch, compiled.metadata.target.backend), (90, "cuda"))
+        self.assertIs(type(compiled.hash), str)
+        self.assertTrue(compiled.n_regs is None or 0 < compiled.n_regs < 255)
+        self.assertTrue(compiled.n_spills in (None, 0))
+        compiled[2, 1, 1](self.out, self.x, 3 * self.x, 17, 32)
+        self.check(torch.where(torch.arange(50) < 17, 4 * self.x, 0))
+        others = [kernels.add[(2, )](self.out, self.x, self.x, 48, BLOCK=32, num_warps=2),
+                  kernels.add[(2, )](self.out, self.x, self.x, 50, BLOCK=32, num_warps=4),
+                  kernels.add[(1, )](self.out, self.x, self.x, 50, BLOCK=64, num_warps=2)]
+        self.assertEqual(len({id(compiled), *map(id, others)}), 4)
+        self.assertIn(".reqntid 128", others[1].asm["ptx"])
+        tuned = kernels.tuned[lambda meta: (triton.cdiv(50, meta["BLOCK"]), )](self.out, self.x, 50)
+        self.assertIn(".visible .entry tuned", tuned.asm["ptx"])
+        activated = kernels.activated[(1, )](self.out, self.x, 50, kernels.squared, BLOCK=64)
+        self.assertIn(".visible .entry activated", activated.asm["ptx"])
+
+    def test_warmup_compiles(self):
+        compiled = kernels.add.warmup(torch.float32, torch.float32, torch.float32, 50, BLOCK=32, grid=(1, ), num_warps=2)
+        self.assertIn(".reqntid 64", compiled.asm["ptx"])
+        compiled[2, 1, 1](self.out, self.x, self.x, 50, 32)
+        self.check(2 * self.x)
+        self.assertIs(kernels.add[(2, )](self.out, self.x, self.x, 50, BLOCK=32, num_warps=2), compiled)
+        halves = kernels.add.warmup(torch.float16, torch.float16, torch.float16, 50, BLOCK=32, grid=(1, ))
+        self.assertIn("add.f16", halves.asm["ptx"])
+        self.assertEqual(kernels.add.warmup(self.out, self.x, self.x, 50, BLOCK=64, grid=(1, )).name, "add")
+        self.out.zero_()
+
+    def test_compiled_kernels_go_with_their_functions(self):
+        seen = []
+        for _ in range(2):
+            function = kernels.closure(2.0)
+            seen.append(weakref.ref(function[(1, )](self.out)))
+            del function
+        gc.collect()
+        self.assertEqual([x() for x in seen], [None, None])
 
     def test_what_run_returns_launches_again(self):
         launched = kernels.add.run(self.out, self.x, y=self.x, n=50, BLOCK=32, num_warps=2, grid=(2, ), warmup=False)
