@@ -91,7 +91,7 @@ class Signature:
             if value is None:
                 continue
             if name in WITHOUT_EFFECT:
-                if value not in WITHOUT_EFFECT[name]:
+                if not WITHOUT_EFFECT[name](value):
                     raise TypeError(f"{self.name}(): {name} is {value!r}, which Tegula cannot do")
                 continue
             try:

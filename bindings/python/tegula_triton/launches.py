@@ -1,6 +1,7 @@
 """Launches of Triton's functions by Tegula."""
 
 import inspect
+import re
 import weakref
 from functools import partial
 
@@ -9,6 +10,7 @@ import triton.language as tl
 from tegula.dtypes import dtype_of
 from tegula.launcher import describe
 from tegula.memory import is_descriptor
+from triton import knobs
 from triton.runtime.autotuner import Autotuner, Heuristics
 from triton.runtime.jit import JITCallable, JITFunction, MockTensor, TensorWrapper
 
@@ -23,14 +25,13 @@ run_by_triton = JITFunction.run
 def kernel_of(function, functions=None):
     """Tegula's kernel of a function of Triton's, autotuned or not. `functions`: see text_of(). Raises
     tegula.CompileError."""
-    return kernel_and_constants(function, functions)[0]
+    return parsed(*text_of(function, functions)[:2])
 
 
-def kernel_and_constants(function, functions=None):
-    text, name, constants = text_of(function, functions)
+def parsed(text, name):
     kernel = tegula.parse(text, f"{name}.py")[name]
     count_kernel(name)
-    return kernel, constants
+    return kernel
 
 
 def as_argument(x):
@@ -105,6 +106,7 @@ class Replacement:
         self._refused_text = None  # why it does not
         self._refused = set()  # forms of calls that Tegula has refused
         self._with_functions = {}  # kernels by the functions among their arguments
+        self._multiplies = self._asks_for_target = False  # what the text does
         self._compiled = {}  # what stands for launches, by specialisation_of()
         self._constants = ()  # (dictionary, name, value) of what the text holds as constants
 
@@ -116,12 +118,20 @@ class Replacement:
         if kernel is None:
             return partial(self._launch_first, grid)
         for values, name, value in self._constants:
-            if values.get(name) is not value:
+            if (now := values.get(name)) is not value and now != value:
+                if value is None:  # as in Triton, it may become something else
+                    self._forget()
+                    return partial(self._launch_first, grid)
                 raise RuntimeError(f"global variable {name} has changed since {self.function.__name__} was compiled, "
                                    f"from {value} to {values.get(name)}")
         if self.function.pre_run_hooks:  # which the library knows nothing of
             return lambda *args, **kwargs: self._launch(grid, args, kwargs)
         return partial(kernel._launcher, kernel, grid)
+
+    def _forget(self):
+        """The text is made anew."""
+        self.kernel = self._refused_text = None
+        self._refused, self._with_functions, self._compiled, self._constants = set(), {}, {}, ()
 
     def _launch_first(self, grid, *args, **kwargs):
         with counted_seconds():
@@ -133,7 +143,10 @@ class Replacement:
         """Makes the kernel, unless that has failed. Whether there is one."""
         if self.kernel is None and self._refused_text is None:
             try:
-                kernel, self._constants = kernel_and_constants(self.function)
+                text, name, self._constants = text_of(self.function)
+                self._multiplies = re.search(r"\bdot\b|@ ", text) is not None
+                self._asks_for_target = re.search(r"target|capability|\bis_(cuda|hip)", text) is not None
+                kernel = parsed(text, name)
             except REFUSALS as why:
                 self._refused_text = str(why)
             else:
@@ -165,10 +178,11 @@ class Replacement:
         if form is not None and form in self._refused:
             return by_triton(None)
         try:
-            kernel, args_, kwargs_ = self._without_functions(args, kwargs)
+            options = self._options(kwargs)
+            kernel, args_, kwargs_ = self._without_functions(args, options)
             call = kernel._bind(args_, kwargs_, types)
             work(kernel, call)
-            compiled = self._compiled_of(kernel, call, kwargs)
+            compiled = self._compiled_of(kernel, call, options)
             if types:
                 compiled.asm
             return compiled
@@ -185,9 +199,25 @@ class Replacement:
             return self.kernel, tuple(map(as_argument, args)), {name: as_argument(x) for name, x in kwargs.items()}
         key = tuple((name, identity(x)) for name, x in functions.items())
         if key not in self._with_functions:  # which keeps the functions alive
-            self._with_functions[key] = kernel_of(self.function, functions), functions
+            text, name, constants = text_of(self.function, functions)
+            self._with_functions[key] = parsed(text, name), functions
+            self._constants += tuple(c for c in constants if c not in self._constants)
         values = {replaced(name) if name in functions else name: without(functions.get(name), x) for name, x in given.items()}
         return self._with_functions[key][0], (), values
+
+    def _options(self, kwargs):
+        """Arguments with the options as Tegula has them. Raises TypeError for what it lacks."""
+        if knobs.language.fp32_default not in (None, "tf32") and self._multiplies:
+            raise TypeError(f"TRITON_F32_DEFAULT is {knobs.language.fp32_default!r}, which Tegula does not follow")
+        if kwargs.get("arch") is not None and self._asks_for_target:
+            raise TypeError(f"arch is {kwargs['arch']!r}, and the kernel asks for its target")
+        if "arch" in kwargs:
+            kwargs = {name: x for name, x in kwargs.items() if name != "arch" or name in self.parameters}
+        if "extern_libs" in kwargs and not kwargs["extern_libs"]:
+            kwargs = {**kwargs, "extern_libs": None}  # a dictionary cannot be a key
+        if not knobs.language.default_fp_fusion and "enable_fp_fusion" not in self.parameters:
+            kwargs = {"enable_fp_fusion": False, **kwargs}
+        return kwargs
 
     def _compiled_of(self, kernel, call, kwargs):
         """The CompiledKernel of a call, one for each specialisation."""

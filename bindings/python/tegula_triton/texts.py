@@ -21,6 +21,7 @@ try:
 except ImportError:  # of later versions
     ConstexprFunction = ()
 
+MISSING = object()
 FOREIGN_MODULES = ("triton", "torch")  # modules whose attributes Tegula knows, or which only the host uses
 _FLOATS = {"fp8e4nv": "float8e4nv", "fp8e5": "float8e5", "fp8e4b15": "float8e4b15", "fp8e4b8": "float8e4b8",
            "fp8e5b16": "float8e5b16", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
@@ -259,8 +260,8 @@ class Text:
                 if is_foreign(value):
                     continue
                 for name in names[1:]:
-                    value = getattr(value, name, None)
-                if isinstance(unwrapped(value), (JITCallable, tl.constexpr, tl.dtype, int, float, str)):
+                    value = getattr(value, name, MISSING)
+                if isinstance(unwrapped(value), (JITCallable, tl.constexpr, tl.dtype, int, float, str, type(None))):
                     yield node, names, value
             elif isinstance(node, ast.Name) and node.id not in local and node.id != own:
                 exists, value = value_of_name(function, node.id)

@@ -23,7 +23,9 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 import tegula
 import tegula_triton
+import triton.language as tl
 import triton_helpers
+import triton_helpers as helpers
 import triton_kernels as kernels
 from tegula_triton import inductor
 
@@ -117,6 +119,51 @@ class Launches(unittest.TestCase):
     def test_helpers_and_constants_of_other_modules(self):
         kernels.through_helpers[(1, )](self.out, self.x, 50, BLOCK=64)
         self.check(torch.sqrt((3 * self.x + 2 + 40 + 1) * 2))
+
+    def test_globals_that_were_none(self):
+        for value, expected in ((None, -1.0), (tl.constexpr(3.0), 6.0)):
+            helpers.set_late(value)
+            for _ in range(2):
+                kernels.of_late_value[(1, )](self.out, 50, BLOCK=64)
+                self.check(torch.full((50, ), expected))
+        helpers.set_late(tl.constexpr(float("3.0")))  # an equal one
+        kernels.of_late_value[(1, )](self.out, 50, BLOCK=64)
+        self.check(torch.full((50, ), 6.0))
+        helpers.set_late(tl.constexpr(4.0))
+        with self.assertRaisesRegex(RuntimeError, "global variable LATE has changed"):
+            kernels.of_late_value[(1, )](self.out, 50, BLOCK=64)
+
+    def test_options_without_effect(self):
+        for options in ({"arch": "sm80"}, {"ptx_version": 83}, {"ptx_options": "-O1"}, {"extern_libs": {}},
+                        {"default_dot_input_precision": "ieee"}, {"enable_reflect_ftz": True}):
+            compiled = kernels.add[(2, )](self.out, self.x, self.x, 50, BLOCK=32, **options)
+            self.check(2 * self.x)
+            compiled[2, 1, 1](self.out, self.x, self.x, 50, 32)
+            self.check(2 * self.x)
+
+    def refused(self, launch):
+        tegula_triton.report(clear=True)
+        with self.assertRaises(Exception):  # Triton's, which finds no GPU
+            launch()
+        return [reason for _, reason in tegula_triton.report(clear=True).refused.values()]
+
+    def test_options_that_are_not_followed(self):
+        add = lambda **options: self.refused(lambda: kernels.add[(2, )](self.out, self.x, self.x, 50, BLOCK=32, **options))
+        self.assertEqual(add(ptx_options="--fmad=false"),
+                         ["add(): ptx_options is '--fmad=false', which Tegula cannot do"])
+        self.assertEqual(add(extern_libs={"a": "b"}), ["add(): extern_libs is {'a': 'b'}, which Tegula cannot do"])
+        self.assertEqual(self.refused(lambda: kernels.of_target[(1, )](self.out, arch="sm80")),
+                         ["arch is 'sm80', and the kernel asks for its target"])
+        kernels.of_target[(1, )](self.out)
+        self.assertEqual(self.out[0], 1)
+        x = torch.eye(16)
+        with triton.knobs.language.scope():
+            triton.knobs.language.fp32_default = "ieee"
+            self.assertEqual(self.refused(lambda: kernels.product[(1, )](torch.zeros(16, 16), x, BLOCK=16)),
+                             ["TRITON_F32_DEFAULT is 'ieee', which Tegula does not follow"])
+            triton.knobs.language.default_fp_fusion = False
+            kernels.add[(2, )](self.out, self.x, self.x, 50, BLOCK=32)
+            self.assertEqual(kernels.add[(2, )](self.out, self.x, self.x, 50, BLOCK=32).metadata.enable_fp_fusion, False)
 
     def test_types_as_constants(self):
         kernels.through_addresses[(1, )](self.out, self.x, 50, BLOCK=64)

@@ -7,6 +7,12 @@ SCALE = tl.constexpr(3)
 BIAS = 0.5
 ADDRESS = tl.constexpr(tl.pointer_type(tl.float32))
 KIND = tl.float16
+LATE = None
+
+
+def set_late(value):
+    global LATE
+    LATE = value
 
 
 @triton.jit

@@ -28,6 +28,24 @@ def through_helpers(out, x, n, BLOCK: tl.constexpr):
     tl.store(out + i, libdevice.sqrt(v), mask=i < n)
 
 
+@triton.jit
+def of_late_value(out, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, -1.0 if helpers.LATE is None else helpers.LATE * 2.0, mask=i < n)
+
+
+@triton.jit
+def product(out, x, BLOCK: tl.constexpr):
+    i, j = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
+    a = tl.load(x + i * BLOCK + j)
+    tl.store(out + i * BLOCK + j, tl.dot(a, a))
+
+
+@triton.jit
+def of_target(out):
+    tl.store(out, 1.0 if tl.target_info.cuda_capability_geq(9) else 2.0)
+
+
 POINTER = tl.pointer_type(tl.float32)
 TYPE = tl.float32
 
