@@ -279,6 +279,7 @@ class Checker {
   /// reached without one.
   Outcome execute(const Continuation& k);
   void execute_simple(const Stmt& s);
+  void keep_hint(const Expr& statement, const Val& result);
   /// Runs a side, or both under a run-time condition. `go_on`: the statements that follow are still to be run.
   Outcome choose(const Choice& choice, const Continuation& rest, bool& go_on);
   /// Both sides under a run-time condition; afterwards names have what the sides give them.

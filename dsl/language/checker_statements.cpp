@@ -46,6 +46,29 @@ Outcome Checker::execute(const Continuation& k) {
   return k.next ? execute(*k.next) : Outcome{};
 }
 
+// In Triton a hint is a note on the value that it is given: tl.multiple_of(x, 8) without an assignment holds for x.
+void Checker::keep_hint(const Expr& statement, const Val& result) {
+  const Expr* given = &statement;
+  const ir::Value* value = result.value();
+  for (; given->kind == Expr::Kind::Call; value = value->def->operand(0)) {
+    if (!value || !value->def || value->def->opcode != ir::Opcode::Hint) return;
+    const Expr& callee = *given->children[0];
+    if (given->children.size() > 2)
+      given = given->children[1].get();
+    else if (callee.kind == Expr::Kind::Attribute)  // x.multiple_of(8)
+      given = callee.children[0].get();
+    else
+      return;
+  }
+  if (!value) return;
+  // A branch or a loop does not hand on what it was not seen to assign.
+  const ir::Block* block = sema_.builder.block();
+  const bool is_made_here = value->def ? value->def->parent == block : func_ && block == &func_->body;
+  if (given->kind != Expr::Kind::Name || !is_made_here) return;
+  auto it = frame_->scope.find(given->text);
+  if (it != frame_->scope.end() && it->second.value.value() == value) it->second.value = result;
+}
+
 void Checker::execute_simple(const Stmt& s) {
   switch (s.kind) {
     case Kind::Assign:
@@ -57,7 +80,8 @@ void Checker::execute_simple(const Stmt& s) {
       break;
     case Kind::Expr:
       statement_ = s.value.get();
-      if (s.value->kind != Expr::Kind::String && s.value->kind != Expr::Kind::Ellipsis) eval(*s.value);
+      if (s.value->kind != Expr::Kind::String && s.value->kind != Expr::Kind::Ellipsis)
+        keep_hint(*s.value, eval(*s.value));
       break;
     case Kind::Assert:
       check_assert(s);

@@ -440,3 +440,50 @@ def promised(x, n):
 #   store %14, %17
 #   return
 # }
+
+
+@triton.jit
+def promised_in_statements(x, n, flag):
+    i = n + tl.arange(0, 8)
+    tl.max_contiguous(tl.multiple_of(i, 8), 8)
+    tl.multiple_of(x, 16)
+    n.multiple_of(4)
+    if flag:
+        tl.multiple_of(n, 32)  # within the branch, for nothing
+        j = n + tl.arange(0, 8)
+        tl.max_constancy(j, 2)
+        tl.store(x + j, 1.0)
+    tl.store(x + i, n)
+
+
+# check promised_in_statements x=*f32 n=i32 flag=i1
+# func @promised_in_statements(%0: ptr<f32> "x", %1: i32 "n", %2: i1 "flag") {num_stages = 3, num_warps = 4} {
+#   %3 = arange {end = 8, start = 0} : tile<8xi32>
+#   %4 = splat %1 : tile<8xi32>
+#   %5 = add %4, %3 : tile<8xi32>
+#   %6 = hint %5 {divisibility = [8]} : tile<8xi32>
+#   %7 = hint %6 {contiguity = [8]} : tile<8xi32>
+#   %8 = hint %0 {divisibility = [16]} : ptr<f32>
+#   %9 = hint %1 {divisibility = [4]} : i32
+#   if %2 { ^():
+#     %10 = hint %9 {divisibility = [32]} : i32
+#     %11 = arange {end = 8, start = 0} : tile<8xi32>
+#     %12 = splat %9 : tile<8xi32>
+#     %13 = add %12, %11 : tile<8xi32>
+#     %14 = hint %13 {constancy = [2]} : tile<8xi32>
+#     %15 = splat %8 : tile<8xptr<f32>>
+#     %16 = addptr %15, %14 : tile<8xptr<f32>>
+#     %17 = constant {value = 1.0} : f32
+#     %18 = splat %17 : tile<8xf32>
+#     store %16, %18
+#     yield
+#   } { ^():
+#     yield
+#   }
+#   %19 = splat %8 : tile<8xptr<f32>>
+#   %20 = addptr %19, %7 : tile<8xptr<f32>>
+#   %21 = cast %9 : f32
+#   %22 = splat %21 : tile<8xf32>
+#   store %20, %22
+#   return
+# }
