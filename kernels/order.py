@@ -145,17 +145,21 @@ def sort_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_strid
         col = tl.arange(0, BLOCK)
         x = tl.load(x_row + col, mask=col < cols, other=float("-inf") if DESCENDING else float("nan"))
         number = numbers_of(x, DESCENDING)
-        is_negative = bits_of(x) == -0x80000000
+        below = bits_of(x) == -0x80000000
         if x.dtype.primitive_bitwidth == 16 and BLOCK <= MOST_PLACES:
-            keys = tl.sort(number >> 16 << 16 | col.to(tl.uint32) << 1 | is_negative.to(tl.uint32))
+            # Places over all of the lower half: so keys of equal elements lie as far apart as others.
+            STEP: tl.constexpr = 2 * MOST_PLACES // BLOCK
+            keys = tl.sort(number >> 16 << 16 | col.to(tl.uint32) * STEP | below.to(tl.uint32))
             number = keys >> 16 << 16
-            place = keys & 0xFFFF
+            place = (keys & 0xFFFF) // STEP
+            is_negative = keys & 1
         else:
-            keys = tl.sort(number.to(tl.uint64) << 32 | col.to(tl.uint64) << 1 | is_negative.to(tl.uint64))
+            keys = tl.sort(number.to(tl.uint64) << 32 | col.to(tl.uint64) << 1 | below.to(tl.uint64))
             number = (keys >> 32).to(tl.uint32)
-            place = keys.to(tl.uint32)
-        x = elements_of_numbers(number, place & 1, x.dtype, DESCENDING)
-        store_elements(values_ptr, index_ptr, values_row, index_row, x, (place >> 1).to(tl.int32), cols, BLOCK)
+            place = keys.to(tl.uint32) >> 1
+            is_negative = keys.to(tl.uint32) & 1
+        x = elements_of_numbers(number, is_negative, x.dtype, DESCENDING)
+        store_elements(values_ptr, index_ptr, values_row, index_row, x, place.to(tl.int32), cols, BLOCK)
 
 
 # Elements that are wanted, at most, where the elements of a piece are selected before they are put in order.

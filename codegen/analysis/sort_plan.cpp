@@ -286,9 +286,10 @@ int64_t scratch_of(const LinearLayout& from, const LinearLayout& to, int64_t byt
   return bytes;
 }
 
-/// Whether the value is a number shifted up by `bits`, or'ed with the place of each element below, or with its double
-/// and a truth value: all are different, and by their lower bits in order.
-bool ends_in_place(const ir::Value* value, int64_t bits) {
+/// Whether the value is a number shifted up by `bits`, or'ed with the place of each element below, or with a multiple
+/// of it and a truth value: all are different, and by their lower bits in order. Of how many numbers these bits are
+/// one, or 0 if it is not so.
+int64_t ends_in_place(const ir::Value* value, int64_t bits) {
   using ir::Opcode;
   auto through = [](const ir::Value* v, bool integers) {
     auto passes = [&](Opcode c) { return c == Opcode::ConvertLayout || (integers && c == Opcode::Cast); };
@@ -300,31 +301,40 @@ bool ends_in_place(const ir::Value* value, int64_t bits) {
     if (v->def && v->def->opcode == Opcode::Splat) v = v->def->operand(0);
     return ir::constant_integer(v);
   };
-  auto is_shifted = [&](const ir::Value* v, int64_t by) {
-    return v->def && v->def->opcode == Opcode::Shl && number(v->def->operand(1)) == by;
+  auto shift = [&](const ir::Value* v) -> int64_t {
+    if (!v->def || v->def->opcode != Opcode::Shl) return -1;
+    return number(v->def->operand(1)).value_or(-1);
+  };
+  auto factor = [&](const ir::Value* v) -> int64_t {
+    if (const int64_t by = shift(v); by >= 0) return by < bits ? int64_t(1) << by : 0;
+    if (!v->def || v->def->opcode != Opcode::Mul) return 0;
+    return std::min(number(v->def->operand(1)).value_or(0), int64_t(1) << bits);
   };
   value = through(value, false);
   bool doubled = false;
   for (int i : {0, 1}) {
-    if (!value->def || value->def->opcode != Opcode::BitOr) return false;
+    if (!value->def || value->def->opcode != Opcode::BitOr) return 0;
     const ir::Op* truth = through(value->def->operand(i), false)->def;
     if (doubled || !truth || truth->opcode != Opcode::Cast || !truth->operand(0)->type.is_bool()) continue;
     value = through(value->def->operand(1 - i), false);
     doubled = true;
   }
-  if (!value->def || value->def->opcode != Opcode::BitOr) return false;
+  if (!value->def || value->def->opcode != Opcode::BitOr) return 0;
   for (int i : {0, 1}) {
     const ir::Value *upper = through(value->def->operand(i), false),
                     *place = through(value->def->operand(1 - i), false);
+    int64_t multiple = 1;
     if (doubled) {
-      if (!is_shifted(place, 1)) continue;
+      multiple = factor(place);
+      if (multiple < 2) continue;
       place = place->def->operand(0);
     }
     place = through(place, true);
     if (!place->def || place->def->opcode != Opcode::Arange || place->def->get(ir::attr::start) != 0) continue;
-    if (is_shifted(upper, bits)) return true;
+    const int64_t extent = place->type.shape.back() * multiple;
+    if (extent <= int64_t(1) << bits && shift(upper) == bits) return extent;
   }
-  return false;
+  return 0;
 }
 
 /// The elements of one row in order, as offsets in shared memory.
@@ -363,7 +373,7 @@ std::optional<DigitSort> plan_digit_sort(const ir::Op& op) {
   if (op.get(ir::attr::merge) || op.result()->type.shape.back() != n || type.num_elements() != n) return std::nullopt;
   if (n < kLeastElements || n < 32 * warps || n > kMostOfThread * 32 * warps || type.bits() < 8) return std::nullopt;
   // As many passes as fp32 takes cost more than comparisons of 32 bits.
-  if (type.bits() == 32 && !ends_in_place(op.operand(0), 16)) return std::nullopt;
+  if (type.bits() == 32 && ends_in_place(op.operand(0), 16) == 0) return std::nullopt;
   DigitSort plan{n, warps, in_order_of_last(*type.layout, n)};
   plan.counters = n * sort_key_bytes(type);
   plan.records = plan.counters + int64_t(warps) * (4 << DigitSort::kDigitBits);
@@ -374,6 +384,7 @@ std::optional<DigitSort> plan_digit_sort(const ir::Op& op) {
 
 std::optional<BucketSort> plan_bucket_sort(const ir::Op& op) {
   constexpr int64_t kLeastElements = 1024, kMostElements = 8192;
+  constexpr int64_t kHalfOfWord = 1 << 16;
   constexpr int64_t kMostBytes = 96 << 10;  // what a block has on every target, and a little for others
   const ir::Type& type = op.operand(0)->type;
   const LinearLayout& layout = *type.layout;
@@ -383,11 +394,11 @@ std::optional<BucketSort> plan_bucket_sort(const ir::Op& op) {
   const int bits = layout.in_bits(Dim::Register) + layout.in_bits(Dim::Lane) + layout.in_bits(Dim::Warp);
   const int64_t threads = int64_t(32) << layout.in_bits(Dim::Warp), each = n / threads;
   if (int64_t(1) << bits != n || layout.in_bits(Dim::Block) != 0 || each < 4 || each > 32) return std::nullopt;
-  const bool ends_so = ends_in_place(op.operand(0), type.bits() / 2);
-  if (type.bits() == 32 && ends_so) return std::nullopt;
+  const int64_t places = ends_in_place(op.operand(0), type.bits() / 2);
+  if (type.bits() == 32 && places > 0 && places < kHalfOfWord) return std::nullopt;
   BucketSort plan;
   plan.elements = n;
-  plan.distinct = ends_so;
+  plan.distinct = places > 0;
   plan.warps = int(threads / 32);
   plan.in_order = in_order_of_last(layout, n);
   plan.num_buckets = n <= 4096 ? 2 * n : n;

@@ -96,7 +96,8 @@ struct BucketSort {
   int64_t bytes = 0;                            ///< of scratch
 };
 /// nullopt: such a sort does not pay, or the row is not one that each thread holds a part of. Keys of 32 bits that end
-/// in their place are sorted by digits: half of their bits, which are in order but for equal ones in the other half.
+/// in their place are spread over buckets where places fill half of their bits, so that equal numbers do not lie
+/// together. Otherwise they are sorted by digits, of the other half, as they are in order by this one.
 std::optional<BucketSort> plan_bucket_sort(const ir::Op& op);
 
 /// Shared memory that a sort takes, in bytes.

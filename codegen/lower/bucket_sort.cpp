@@ -134,11 +134,12 @@ class BucketSorter {
   llvm::Value* find_shift() {
     llvm::Value *of_warp = l_.shuffle(upper_word(keys_[0]), l_.i32(0), false), *differing = l_.i32(0);
     llvm::Value* equal = nullptr;
+    const int64_t least = key_bytes_ == 4 && plan_.distinct ? 1 << 16 : 1;  // places make no difference
     for (size_t i = 0; i < keys_.size(); ++i) {
-      if (i == 4) equal = l_.b.CreateICmpEQ(differing, l_.i32(0));
+      if (i == 4) equal = l_.b.CreateICmpULT(differing, l_.i32(least));
       differing = l_.b.CreateOr(differing, l_.b.CreateXor(upper_word(keys_[i]), of_warp));
     }
-    if (!equal) equal = l_.b.CreateICmpEQ(differing, l_.i32(0));
+    if (!equal) equal = l_.b.CreateICmpULT(differing, l_.i32(least));
     // The lowest bit stands for that: a shift to it would leave no other.
     const uint32_t others = ~1U;
     llvm::Value* equal_bit = l_.b.CreateZExt(equal, word_);
@@ -243,9 +244,10 @@ class BucketSorter {
     }
   }
 
-  /// Where keys `first` to `end` go: behind those of their buckets that are smaller, or equal and stand before them. Of
-  /// what lies behind a bucket nothing is smaller, so all of them look at as many places as the largest of their
-  /// buckets has keys.
+  /// Where keys `first` to `end` go: behind those of their buckets that are smaller, or equal and stand before them.
+  /// All of them look at as many places as the largest of their buckets has keys, those whose bucket has no more, or no
+  /// other, at the place behind all keys: where threads read one word, it costs shared memory next to nothing, and
+  /// most buckets hold one key or two.
   void count_smaller(size_t first, size_t end, std::vector<llvm::Value*>& to) {
     llvm::Value* most = count_of(entries_[first]);
     for (size_t i = first + 1; i < end; ++i)
@@ -255,8 +257,14 @@ class BucketSorter {
     llvm::Function* function = l_.b.GetInsertBlock()->getParent();
     llvm::BasicBlock *before = l_.b.GetInsertBlock(), *loop = llvm::BasicBlock::Create(l_.context, "bucket", function),
                      *after = llvm::BasicBlock::Create(l_.context, "counted", function);
-    std::vector<llvm::Value*> addresses;
-    for (llvm::Value* at : begin) addresses.push_back(key_at(at));
+    std::vector<llvm::Value*> addresses, ends;
+    for (size_t i = first; i < end; ++i) {
+      llvm::Value* count = count_of(entries_[i]);
+      addresses.push_back(key_at(begin[i - first]));
+      llvm::Value* behind = l_.b.CreateAdd(addresses.back(), l_.b.CreateMul(count, l_.i32(key_bytes_)));
+      ends.push_back(l_.b.CreateSelect(l_.b.CreateICmpUGT(count, l_.i32(1)), behind, l_.i32(0)));
+    }
+    llvm::Value* behind_all = key_at(l_.i32(plan_.elements));
     l_.b.CreateCondBr(l_.b.CreateICmpUGT(most, l_.i32(1)), loop, after);
     l_.b.SetInsertPoint(loop);
     llvm::PHINode* number = l_.b.CreatePHI(word_, 2);
@@ -266,7 +274,10 @@ class BucketSorter {
       address.back()->addIncoming(addresses[i - first], before), place.back()->addIncoming(begin[i - first], before);
     }
     std::vector<llvm::Value*> found, more;
-    for (llvm::Value* at : address) found.push_back(l_.load_shared(at, type_, 1, op_.loc)[0]);
+    for (size_t i = 0; i < address.size(); ++i) {
+      llvm::Value* there = l_.b.CreateICmpULT(address[i], ends[i]);
+      found.push_back(l_.load_shared(l_.b.CreateSelect(there, address[i], behind_all), type_, 1, op_.loc)[0]);
+    }
     for (size_t i = first; i < end; ++i)
       more.push_back(count_if_smaller(place[i - first], found[i - first], keys_[i], number, rank_of(entries_[i])));
     llvm::Value* next = l_.b.CreateAdd(number, l_.i32(1));

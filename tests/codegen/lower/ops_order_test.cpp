@@ -173,7 +173,48 @@ def kernel(x):
   }
   EXPECT_NE(ptx_of<uint32_t>(sorting("uint64", 31, "o.to(tl.uint64)"), 1).find("subc"), std::string::npos);
   EXPECT_EQ(ptx_of<uint32_t>(sorting("uint32", 16, "o.to(tl.uint32)"), 1).find("atom.shared.add"), std::string::npos);
+  // Where places fill the lower half, buckets are tried first, as keys of equal numbers lie apart then.
+  for (const char* step : {"* 64", "<< 6"}) {
+    const auto place = fmt::format("o.to(tl.uint32) {} | (number == 7).to(tl.uint32)", step);
+    const std::string ptx = ptx_of<uint32_t>(sorting("uint32", 16, place.c_str()), 1);
+    EXPECT_NE(ptx.find("atom.shared.add"), std::string::npos);
+    EXPECT_NE(ptx.find("vote.sync.ballot"), std::string::npos);
+    EXPECT_EQ(ptx.find("subc"), std::string::npos) << ptx;
+  }
+  const char* narrow = "o.to(tl.uint32) * 32 | (number == 7).to(tl.uint32)";
+  EXPECT_EQ(ptx_of<uint32_t>(sorting("uint32", 16, narrow), 1).find("atom.shared.add"), std::string::npos);
   EXPECT_NE(ptx_of<uint32_t>(sorting("uint32", 15, "o.to(tl.uint32)"), 1).find("atom.shared.add"), std::string::npos);
+}
+
+// A number of 16 bits and the place, which fills the lower half of a key.
+TEST(Sort, PlacesFillHalfOfTheKey) {
+  constexpr int n = 1024;
+  std::mt19937 random(11);
+  std::normal_distribution<float> normal;
+  std::vector<uint32_t> dense(n), few(n), equal(n, 9), sparse(n), halves(n);
+  for (size_t i = 0; i < size_t(n); ++i) {
+    dense[i] = std::bit_cast<uint32_t>(normal(random)) >> 16, few[i] = uint32_t(random() % 5);
+    sparse[i] = i % 100 == 0 ? 0xFFFF - uint32_t(i) : 3, halves[i] = dense[i] < 0x8000 ? 0 : dense[i];
+  }
+  const char* text = R"(
+@triton.jit
+def kernel(x, out, N: tl.constexpr):
+    o = tl.arange(0, N)
+    number = tl.load(x + o)
+    keys = tl.sort(number << 16 | o.to(tl.uint32) * (65536 // N) | (number == 3).to(tl.uint32))
+    tl.store(out + o, keys)
+)";
+  for (const auto& x : {dense, few, equal, sparse, halves}) {
+    std::vector<uint32_t> expected;
+    for (size_t i = 0; i < size_t(n); ++i)
+      expected.push_back(x[i] << 16 | uint32_t(i) * (65536 / n) | uint32_t(x[i] == 3));
+    std::sort(expected.begin(), expected.end());
+    for (const int num_warps : {1, 4, 8}) {
+      Array<uint32_t> out(n);
+      run(text, {.constexprs = {{"N", n}}, .num_warps = num_warps}, {1}, Array<uint32_t>(x), out);
+      EXPECT_EQ(out.values(), expected);
+    }
+  }
 }
 
 TEST(Sort, TopK) {
