@@ -262,7 +262,7 @@ class BucketSorter {
       llvm::Value* count = count_of(entries_[i]);
       addresses.push_back(key_at(begin[i - first]));
       llvm::Value* behind = l_.b.CreateAdd(addresses.back(), l_.b.CreateMul(count, l_.i32(key_bytes_)));
-      ends.push_back(l_.b.CreateSelect(l_.b.CreateICmpUGT(count, l_.i32(1)), behind, l_.i32(0)));
+      ends.push_back(in_one_register(l_.b.CreateSelect(l_.b.CreateICmpUGT(count, l_.i32(1)), behind, l_.i32(0))));
     }
     llvm::Value* behind_all = key_at(l_.i32(plan_.elements));
     l_.b.CreateCondBr(l_.b.CreateICmpUGT(most, l_.i32(1)), loop, after);
