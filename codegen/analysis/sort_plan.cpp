@@ -405,7 +405,7 @@ std::optional<BucketSort> plan_bucket_sort(const ir::Op& op) {
   plan.num_cells = n / 4;
   const int64_t of_thread = plan.num_buckets / threads;
   plan.padded = of_thread > 4 ? int(of_thread) : 0;
-  plan.buckets = (n + BucketSort::kMostOfBucket) * sort_key_bytes(type);
+  plan.buckets = n * sort_key_bytes(type);
   plan.cells = plan.buckets + 4 * (plan.num_buckets + (plan.padded ? 4 * threads : 0));
   plan.records = plan.cells + 4 * plan.num_cells;
   plan.bytes = plan.records + 4 * (2 * plan.warps + 4);

@@ -117,10 +117,6 @@ class BucketSorter {
   void clear() {
     clear_words(buckets_, (plan_.cells - plan_.buckets) / 4);
     clear_words(cells_, plan_.num_cells);
-    // Behind the last bucket no key is smaller than any.
-    llvm::Value* all = llvm::Constant::getAllOnesValue(type_);
-    llvm::Value* there = l_.b.CreateICmpULT(l_.thread(), l_.i32(BucketSort::kMostOfBucket));
-    l_.store_shared(key_at(l_.b.CreateAdd(l_.thread(), l_.i32(plan_.elements))), {all}, there, op_.loc);
     l_.store_shared(overflow_, {l_.i32(0)}, l_.b.CreateICmpEQ(l_.thread(), l_.i32(0)), op_.loc);
   }
 
@@ -245,9 +241,8 @@ class BucketSorter {
   }
 
   /// Where keys `first` to `end` go: behind those of their buckets that are smaller, or equal and stand before them.
-  /// All of them look at as many places as the largest of their buckets has keys, those whose bucket has no more, or no
-  /// other, at the place behind all keys: where threads read one word, it costs shared memory next to nothing, and
-  /// most buckets hold one key or two.
+  /// All of them take as many steps as the largest of their buckets has keys, but read only what lies in their own, and
+  /// nothing where a key is alone, as most are: reads from anywhere in shared memory wait for each other's banks.
   void count_smaller(size_t first, size_t end, std::vector<llvm::Value*>& to) {
     llvm::Value* most = count_of(entries_[first]);
     for (size_t i = first + 1; i < end; ++i)
@@ -264,7 +259,7 @@ class BucketSorter {
       llvm::Value* behind = l_.b.CreateAdd(addresses.back(), l_.b.CreateMul(count, l_.i32(key_bytes_)));
       ends.push_back(in_one_register(l_.b.CreateSelect(l_.b.CreateICmpUGT(count, l_.i32(1)), behind, l_.i32(0))));
     }
-    llvm::Value* behind_all = key_at(l_.i32(plan_.elements));
+    llvm::Value* none = llvm::Constant::getAllOnesValue(type_);
     l_.b.CreateCondBr(l_.b.CreateICmpUGT(most, l_.i32(1)), loop, after);
     l_.b.SetInsertPoint(loop);
     llvm::PHINode* number = l_.b.CreatePHI(word_, 2);
@@ -276,7 +271,8 @@ class BucketSorter {
     std::vector<llvm::Value*> found, more;
     for (size_t i = 0; i < address.size(); ++i) {
       llvm::Value* there = l_.b.CreateICmpULT(address[i], ends[i]);
-      found.push_back(l_.load_shared(l_.b.CreateSelect(there, address[i], behind_all), type_, 1, op_.loc)[0]);
+      const char* load = key_bytes_ == 8 ? "ld_shared_or_b64" : "ld_shared_or_b32";
+      found.push_back(l_.hw(load, {address[i], none, there, l_.site(op_.loc)}));
     }
     for (size_t i = first; i < end; ++i)
       more.push_back(count_if_smaller(place[i - first], found[i - first], keys_[i], number, rank_of(entries_[i])));
