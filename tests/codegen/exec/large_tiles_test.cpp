@@ -1,5 +1,6 @@
 // label: device
 // What keeps code of tiles with hundreds of elements a thread short, and quick to make.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,6 +50,27 @@ TEST(LargeTiles, RemaindersFollowFromQuotients) {
   }
   const std::string alone = remainder_ptx("    tl.store(out_ptr, n % m)\n    tl.store(out_ptr + 1, m // n)\n");
   EXPECT_EQ(count(alone, "rem\\.s32"), 1) << alone;
+}
+
+// A function's body is compiled once and stands in braces for each of its calls, also one with branches. Few calls are
+// inlined.
+TEST(LargeTiles, CallsAreWrittenOut) {
+  const struct {
+    const char *function, *body;
+    int elements, blocks;
+  } kCases[] = {{"erf", "ex2.approx", 8, 8}, {"sin", "setp.geu.f32", 8, 8}, {"erf", "ex2.approx", 2, 0}};
+  for (const auto& [function, body, elements, blocks] : kCases) {
+    const Kernel kernel = kernel_of("out_ptr, x_ptr, BLOCK: tl.constexpr",
+                                    fmt::format("    at = tl.arange(0, BLOCK)\n"
+                                                "    tl.store(out_ptr + at, tl.{}(tl.load(x_ptr + at)))\n",
+                                                function));
+    LaunchOptions options{.constexprs = {{"BLOCK", 32 * elements}}, .num_warps = 1, .dependent_launch = false};
+    const std::string ptx = kernel.compile(std::vector<ArgType>{kFloats, kFloats}, options, "sm_90a").ptx;
+    EXPECT_EQ(count(ptx, "\\.reg \\.pred \tw_p"), blocks) << ptx;
+    EXPECT_GE(count(ptx, body), elements) << ptx;
+    EXPECT_EQ(count(ptx, "\\.func"), 0) << ptx;
+    EXPECT_EQ(count(ptx, "tegula"), 0) << ptx;
+  }
 }
 
 // Loads of a few elements take what they give elsewhere from a register, loads of many from the instruction before.
