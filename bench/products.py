@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """The library's product of matrices, as a program calls it: tegula.kernels.gemm, tuned at its first call, beside torch.mm.
 
-    bench/products.py [--shapes MxNxK ...] [--random N] [--seed 3] [--only TEXT...] [--pairs 15] [--budget SECONDS]
+    bench/products.py [--shapes MxNxK ...] [--random N] [--seed 3] [--gelu] [--only TEXT...] [--pairs 15] [--budget SECONDS]
 
 Without --shapes: partial last waves, small ones, deep and shallow K, 1 to 256 rows. --random: as many more of extents between 1
 and 14336, not all of them multiples of 8 or 64. B is N x K and transposed, results are of fp16 or bf16 in turn. A graph goes round
-sets of matrices that exceed the L2 cache together (harness.py). Figures are torch's time over Tegula's, the median of the rounds,
-with Tegula's once more (A/A); results are checked against fp32 products of the same matrices.
+sets of matrices that exceed the L2 cache together (harness.py). --gelu: with GELU behind the product (Tegula by the hardware's
+tanh), beside torch's two kernels and cuBLASLt's epilogue. Figures are the time of the faster of these over Tegula's, the median of
+the rounds, with Tegula's once more (A/A); results are checked against fp32 products of the same matrices.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import random
 import statistics
 
 import torch
+import torch.nn.functional as F
 
 import harness
 from side_by_side import tegula
@@ -44,23 +46,34 @@ def random_shapes(count, seed):
 class Product:
     """M x K times K x N, whose columns lie side by side, in sets of matrices that exceed the L2 cache together."""
 
-    def __init__(self, m, n, k, dtype):
-        self.m, self.n, self.k = m, n, k
-        self.name = f"{m}x{n}x{k} {str(dtype).removeprefix('torch.')}"
+    def __init__(self, m, n, k, dtype, gelu):
+        self.m, self.n, self.k, self.gelu = m, n, k, gelu
+        self.name = f"{m}x{n}x{k} {str(dtype).removeprefix('torch.')}{' GELU' if gelu else ''}"
         self.bytes = 2 * (m * k + k * n + m * n)
         self.sets = max(1, min(6, math.ceil(COLD_BYTES / self.bytes)))
         normal = lambda *shape: torch.randn(*shape, device="cuda").to(dtype)
         self.a = [normal(m, k) for _ in range(self.sets)]
         self.b = [(normal(n, k) / k**0.5).T for _ in range(self.sets)]
         self.c = [torch.empty(m, n, device="cuda", dtype=dtype) for _ in range(self.sets)]
+        self.bias = torch.zeros(n, device="cuda", dtype=dtype)
+
+    def ours(self, c, a, b):
+        tegula.kernels.gemm(c, a, b, epilogue="gelu_tanh_fast" if self.gelu else "none")
+
+    def peers(self):
+        if not self.gelu:
+            return {"torch": lambda c, a, b: torch.mm(a, b, out=c)}
+        return {"torch": lambda c, a, b: F.gelu(torch.mm(a, b, out=c), approximate="tanh"),
+                "cublaslt": lambda c, a, b: torch._addmm_activation(self.bias, a, b, use_gelu=True)}
 
     def works(self, multiply):
         """multiply(c, a, b) of each set."""
         return [lambda i=i: multiply(self.c[i], self.a[i], self.b[i]) for i in range(self.sets)]
 
     def check(self):
-        tegula.kernels.gemm(self.c[0], self.a[0], self.b[0])
-        error = harness.relative_error(self.c[0], self.a[0].float() @ self.b[0].float())
+        self.ours(self.c[0], self.a[0], self.b[0])
+        exact = self.a[0].float() @ self.b[0].float()
+        error = harness.relative_error(self.c[0], F.gelu(exact, approximate="tanh") if self.gelu else exact)
         if not error < TOLERANCE:
             raise RuntimeError(f"WRONG RESULT: {error}")
 
@@ -69,13 +82,13 @@ class Product:
 
 
 def compare(case, pairs):
-    """Torch's time over Tegula's."""
+    """The faster peer's time over Tegula's."""
     case.check()
     timing = harness.Interleaved("graph", case.sets, 0, max(case.sets, 6))
-    arms = {"tegula": tegula.kernels.gemm, "torch": lambda c, a, b: torch.mm(a, b, out=c), "tegula again": tegula.kernels.gemm}
+    arms = {"tegula": case.ours, **case.peers(), "tegula again": case.ours}
     figures = timing.rounds({name: timing.prepare(case.works(multiply)) for name, multiply in arms.items()}, pairs)
     harness.print_figures(figures, case.figure)
-    return harness.ratio(figures["torch"], figures["tegula"])["median"]
+    return min(harness.ratio(figures[name], figures["tegula"])["median"] for name in case.peers())
 
 
 def main():
@@ -83,10 +96,11 @@ def main():
     parser.add_argument("--shapes", nargs="+", default=SHAPES, metavar="MxNxK")
     parser.add_argument("--random", type=int, default=0, metavar="N")
     parser.add_argument("--seed", type=int, default=3)
+    parser.add_argument("--gelu", action="store_true")
     harness.add_case_options(parser)
     options = parser.parse_args()
     shapes = [tuple(map(int, shape.split("x"))) for shape in options.shapes] + random_shapes(options.random, options.seed)
-    makers = [lambda shape=shape, dtype=dtype: Product(*shape, dtype)
+    makers = [lambda shape=shape, dtype=dtype: Product(*shape, dtype, options.gelu)
               for shape, dtype in zip(shapes, itertools.cycle((torch.float16, torch.bfloat16)))]
     found = []
     harness.run_cases(makers, options, lambda case: found.append(compare(case, options.pairs)))

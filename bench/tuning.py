@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Does the cost model rank, how long does tuning take, and what does it lose? Products and row kernels of the library.
 
-    bench/tuning.py [products rows] [--random 8] [--seed 5] [--sizes 0 1 2] [--only TEXT...] [--budget SECONDS]
+    bench/tuning.py [products rows] [--shapes MxNxK ...] [--random 8] [--seed 5] [--epilogue none] [--sizes 0 1 2] [--only TEXT...] [--budget SECONDS]
                     [--tegula build/release/tegula] [--caches FOLDER] [--out FOLDER]
 
 Products are the irregular ones of gemm.py and as many random ones of products.py; rows are the calls of explain.py whose kernels
@@ -59,6 +59,8 @@ def product_shapes(options):
     import gemm
     import products
     shapes = gemm.IRREGULAR + products.random_shapes(options.random, options.seed)
+    if options.shapes:
+        shapes = [tuple(map(int, shape.split("x"))) for shape in options.shapes]
     return [s for s in dict.fromkeys(shapes) if wanted("x".join(map(str, s)), options)]
 
 
@@ -96,8 +98,9 @@ def tune_products(options, answer):
     import tegula
     for shape in product_shapes(options):
         c, a, b = matrices(*shape)
-        seconds = timed_call(lambda: tegula.kernels.gemm(c, a, b))
-        check(c, a, b)
+        seconds = timed_call(lambda: tegula.kernels.gemm(c, a, b, epilogue=options.epilogue))
+        if options.epilogue == "none":
+            check(c, a, b)
         answer.send((shape, seconds))
 
 
@@ -242,7 +245,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", default=["products", "rows"], help="products, rows; both by default")
     parser.add_argument("--random", type=int, default=8, help="random products beside the irregular ones")
+    parser.add_argument("--shapes", nargs="+", metavar="MxNxK", help="these products alone")
     parser.add_argument("--seed", type=int, default=5)
+    parser.add_argument("--epilogue", default="none", help="of the products; results are checked where it is none")
     parser.add_argument("--sizes", nargs="+", type=int, default=[0, 1, 2], help="of the calls of explain.py")
     parser.add_argument("--only", nargs="+", help="products, as MxNxK, or entries whose names have one of these texts")
     parser.add_argument("--tegula", default=str(ROOT / "build" / "release" / "tegula"), help="the command")
