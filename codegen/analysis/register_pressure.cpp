@@ -17,6 +17,12 @@ constexpr int kBaseRegisters = 14;  // addresses, indices and what the assembler
 
 int words(const ir::Type& type, int64_t count) { return int((count * type.bits() + 31) / 32); }
 
+// Ops that take each element by itself, as it comes.
+bool takes_elements(Opcode opcode) {
+  return opcode == Opcode::Reduce || opcode == Opcode::ConvertLayout || opcode == Opcode::Store ||
+         opcode == Opcode::SharedStore || opcode == Opcode::BulkStore;
+}
+
 // What the block uses from outside.
 void collect_outer(const ir::Block& block, std::unordered_set<const ir::Value*>& used) {
   std::unordered_set<const ir::Value*> inside;
@@ -47,7 +53,12 @@ int register_limit(const ir::Func& func, const Target& target) {
 }
 
 RegisterPressure::RegisterPressure(const ir::Func& func, const AxisAnalysis& axis, const LaunchValues& values)
-    : func_(func), axis_(axis), values_(values), uses_(ir::count_uses(func.body)) {}
+    : func_(func), axis_(axis), values_(values) {
+  ir::walk(func.body, [&](const ir::Op& op) {
+    for (const ir::Value* x : op.operands)
+      if (x) users_[x].push_back(&op);
+  });
+}
 
 // The values that are live, and the registers that they take, which are summed up as values come and go: a function may
 // have thousands of values live at thousands of places.
@@ -90,6 +101,7 @@ RegisterPressure::Peak RegisterPressure::peak() { return peak_without({}); }
 
 RegisterPressure::Peak RegisterPressure::peak_without(const std::unordered_set<const ir::Value*>& values) {
   streamed_ = values;
+  made_of_.clear();
   find_streamed(func_.body);
   ir::walk(func_.body, [&](const ir::Op& op) {
     if (ir::is_product(op)) fragments_.insert({op.operand(0), op.operand(1)});
@@ -184,8 +196,9 @@ int64_t RegisterPressure::different(const ir::Value* v) const {
   return any && v->type.layout ? count_different(v->type, runs) : held_elements(v->type);
 }
 
-// Values that go from one elementwise op to the next and end in a reduction or a store are never there as a whole,
-// unless they are held while threads wait for another reduction.
+// Values that elementwise ops make of others and that all end in the same reduction, conversion or store are never
+// there as a whole: each element is computed where that takes it. Unless they are held while threads wait for another
+// reduction. What a conversion takes is there beside its result.
 void RegisterPressure::find_streamed(const ir::Block& block) {
   std::unordered_map<const ir::Op*, int> behind;  // how many reductions and scans of the block
   int combined = 0;
@@ -193,17 +206,31 @@ void RegisterPressure::find_streamed(const ir::Block& block) {
     behind[op.get()] = combined;
     combined += op->info().combines();
   }
+  std::unordered_map<const ir::Op*, const ir::Op*> ends;  // where what the op makes ends
+  // The op that all users of the value end in; null if they do not end in the same one.
+  const auto end_of = [&](const ir::Value* v) -> const ir::Op* {
+    const ir::Op* end = nullptr;
+    for (const ir::Op* user : users_[v]) {
+      const auto it = ends.find(user);
+      if (user->parent != &block || behind[user] != behind[v->def] || it == ends.end()) return nullptr;
+      if (end && end != it->second) return nullptr;
+      end = it->second;
+    }
+    return end;
+  };
   for (auto it = block.ops.rbegin(); it != block.ops.rend(); ++it) {
     const ir::Op& op = **it;
     for (const auto& region : op.regions)
       if (!op.info().isolates()) find_streamed(*region);
-    bool sink = op.opcode == Opcode::Reduce || op.opcode == Opcode::Store ||
-                (op.has(ir::Elementwise) && streamed_.contains(op.result()));
-    if (!sink) continue;
-    for (const ir::Value* x : op.operands)
-      if (x && x->def && x->def->parent == &block && x->def->has(ir::Elementwise) && !x->type.pointer &&
-          uses_[x] == 1 && behind[x->def] == behind[&op])
-        streamed_.insert(x);
+    if (takes_elements(op.opcode)) ends[&op] = &op;
+    if (!op.has(ir::Elementwise) || op.result()->type.pointer) continue;
+    const ir::Op* end = end_of(op.result());
+    if (!end) continue;
+    ends[&op] = end;
+    streamed_.insert(op.result());
+    if (end->opcode == Opcode::ConvertLayout)
+      for (const ir::Value* x : op.operands)
+        if (x) made_of_[end].push_back(x);
   }
 }
 
@@ -215,7 +242,7 @@ void RegisterPressure::find_waves(const ir::Op& product) {
     if (op->results.size() != 1) continue;
     const bool follows =
         std::any_of(op->operands.begin(), op->operands.end(), [&](const ir::Value* v) { return wave_.contains(v); });
-    const bool kept = product.parent->terminator() && uses_[op->result()] == 1 &&
+    const bool kept = product.parent->terminator() && users_[op->result()].size() == 1 &&
                       std::count(product.parent->terminator()->operands.begin(),
                                  product.parent->terminator()->operands.end(), op->result()) > 0;
     if (follows && !kept && (op->opcode == Opcode::MmaWait || op->has(ir::Elementwise)))
@@ -269,6 +296,8 @@ void RegisterPressure::walk_live(const ir::Block& block, Live& live, double time
     for (const auto& r : op.results) live.erase(r.get());
     for (const ir::Value* x : op.operands)
       if (x && live.insert(x)) begun.push_back(x);
+    if (const auto it = made_of_.find(&op); it != made_of_.end())
+      for (const ir::Value* x : it->second) live.insert(x);
     if (!op.regions.empty() && !op.info().isolates()) walk_regions(op, begun, live, times);
     note_peak(std::max(live.words(), after), times);
     if (op.opcode != Opcode::ConvertLayout && !ir::is_product(op)) continue;

@@ -50,8 +50,9 @@ class RegisterPressure {
   const ir::Func& func_;
   const AxisAnalysis& axis_;
   const LaunchValues& values_;
-  std::unordered_map<const ir::Value*, int> uses_;
+  std::unordered_map<const ir::Value*, std::vector<const ir::Op*>> users_;  // once for each operand
   std::unordered_set<const ir::Value*> streamed_, fragments_;
+  std::unordered_map<const ir::Op*, std::vector<const ir::Value*>> made_of_;  // of what conversions take
   std::unordered_map<const ir::Value*, int64_t> variety_;
   std::unordered_map<const ir::Value*, int> wave_;  // registers of values that are there wave by wave
   Peak peak_;

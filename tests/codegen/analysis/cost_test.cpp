@@ -485,5 +485,35 @@ TEST(Cost, RegistersAreThoseOfTheAssembler) {
   }
 }
 
+// What follows a product is computed element by element on its way to memory.
+TEST(Cost, EpiloguesHoldNoTilesOfTheirOwn) {
+  const auto registers = [](const char* epilogue, bool turns) {
+    Launch launch{"kernels/gemm.py", "gemm", std::vector<ArgType>(16, integer()), {}};
+    for (size_t i : {0, 1, 2}) launch.types[i] = pointer(Elem::F16);
+    for (size_t i : {3, 14, 15}) launch.types[i] = {Elem::F32, true, 16, 0};
+    for (size_t i : {8, 10, 12}) launch.types[i] = integer(1);
+    launch.options = {.constexprs = {{"EPILOGUE", epilogue},
+                                     {"BLOCK_M", 128},
+                                     {"BLOCK_N", turns ? 128 : 256},
+                                     {"BLOCK_K", 64},
+                                     {"GROUP_M", 8},
+                                     {"PROGRAMS", 1},
+                                     {"PARTS", 0},
+                                     {"SWAP", false},
+                                     {"EVEN_M", true},
+                                     {"EVEN_N", true},
+                                     {"EVEN_K", true},
+                                     {"TURNS", turns}},
+                      .num_warps = turns ? 4 : 8,
+                      .num_stages = 3};
+    return estimate(launch, {.programs = 132}).registers;
+  };
+  for (const bool turns : {false, true}) {
+    const int64_t none = registers("none", turns);
+    for (const char* epilogue : {"gelu_tanh_fast", "gelu_tanh", "silu"})
+      EXPECT_LE(registers(epilogue, turns), none + 16) << epilogue << (turns ? ", tiles in turns" : "");
+  }
+}
+
 }  // namespace
 }  // namespace tegula
