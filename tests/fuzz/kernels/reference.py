@@ -432,6 +432,30 @@ def histogram(x, num_bins, mask=None):
 # ---- Products
 
 
+class Sums(Tile):
+    """What a product of float tiles gives. What is added to it may be where the tensor cores begin, which cut off digits of
+    all that they add up: as if it had been the product's accumulator. `sizes`: sums of absolute values; `digits`: those
+    that are kept of a sum of `depth` products; `small`: of the lowest bit of each product."""
+
+    def __init__(self, value, bound, sizes, small, digits, depth):
+        self.exactly, self.of = (value, bound), (sizes, small, digits, depth)
+        exact = np.max(sizes, initial=0) <= small * 2.0**digits and not np.any(bound)
+        slack = 0 if exact else sizes * (depth + 1) * 2.0**-digits
+        super().__init__(float32, round_to(value, float32), bound * 1.01 + slack)
+
+    def begun_with(self, acc):
+        (value, bound), (sizes, small, digits, depth) = self.exactly, self.of
+        return Sums(value + acc.value, bound + acc.bound, sizes + np.abs(acc.value), np.minimum(small, lowest_bit(acc.value)), digits,
+                    depth)
+
+    def __add__(self, other):
+        if isinstance(other, Tile) and other.type is float32 and other.shape == self.shape:
+            return self.begun_with(other)
+        return super().__add__(other)
+
+    __radd__ = __add__
+
+
 def dot(x, y, acc=None, input_precision=None, out_dtype=None, max_num_imprecise_acc=None):
     if not x.type.is_float:
         product = Tile(int32, np.matmul(x.value.astype(np.int32), y.value.astype(np.int32)))
@@ -441,18 +465,12 @@ def dot(x, y, acc=None, input_precision=None, out_dtype=None, max_num_imprecise_
     if not (x.exact and y.exact):
         bound = np.matmul(np.abs(x.value) + x.bound, y.bound) + np.matmul(x.bound, np.abs(y.value))
     sizes = np.matmul(np.abs(x.value), np.abs(y.value))
-    if acc is not None:
-        value, bound, sizes = value + acc.value, bound + acc.bound, sizes + np.abs(acc.value)
     if x.type in (float32, ) and input_precision != "ieee" and any(
             np.any(round_to(v.value, TF32) != v.value) for v in (x, y)):
         bound = bound + sizes * 2.0**-9
-    digits = 13 if x.type.is_float8 else 22
     small = lowest_bit(x.value) * lowest_bit(y.value)
-    if acc is not None:
-        small = np.minimum(small, lowest_bit(acc.value))
-    exact = np.max(sizes, initial=0) <= small * 2.0**digits and not np.any(bound)
-    slack = 0 if exact else sizes * (x.shape[-1] + 1) * 2.0**-digits
-    return Tile(float32, round_to(value, float32), bound * 1.01 + slack)
+    sums = Sums(value, bound, sizes, small, 13 if x.type.is_float8 else 22, x.shape[-1])
+    return sums if acc is None else sums.begun_with(acc)
 
 
 # ---- Programs
