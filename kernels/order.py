@@ -112,7 +112,8 @@ def elements_of_numbers(number, is_negative, ELEMENT: tl.constexpr, DESCENDING: 
 
 def sort_configs():
     return [triton.Config({}, num_warps=warps, maxnreg=limit)
-            for warps, limit in [(4, None), (8, None), (8, 96), (16, 64), (16, None), (4, 128), (2, None), (1, None), (32, None)]]
+            for warps, limit in [(4, None), (8, None), (8, 96), (16, 64), (16, None), (4, 128), (32, 32), (2, None), (1, None),
+                                 (32, None)]]
 
 
 def fitting_sort(configs, named_args, **kwargs):
@@ -174,7 +175,8 @@ def topk_configs():
         found.append(triton.Config(ordering, num_warps=warps))
     for block, warps, limit, ahead in [(4096, 8, 128, False), (4096, 4, None, False), (8192, 8, None, False),
                                        (2048, 4, 128, False), (1024, 2, None, False), (1024, 4, 80, False),
-                                       (2048, 4, 112, True), (1024, 2, 128, True), (4096, 4, 160, True)]:
+                                       (2048, 4, 112, True), (1024, 2, 128, True), (4096, 4, 160, True),
+                                       (4096, 4, None, True)]:
         for programs in [2, 4, 1 if ahead else 8]:
             selecting = {"BLOCK": block, "SELECT": True, "AHEAD": ahead, "PROGRAMS": programs}
             found.append(triton.Config(selecting, num_warps=warps, maxnreg=limit))

@@ -194,6 +194,7 @@ class Estimator {
                                      .share = work_.mean.product_steps / w.product_steps,
                                      .blocks = l.programs,
                                      .blocks_of_program = blocks_,
+                                     .groups_of_block = groups_,
                                      .sms = l.sms,
                                      .all_sms = l.all_sms,
                                      .resident = l.resident,

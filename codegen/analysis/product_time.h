@@ -19,6 +19,7 @@ struct ProductLaunch {
   double share = 1;     ///< of it that a block does on average
   double blocks = 1;    ///< of the launch
   int blocks_of_program = 1;
+  int groups_of_block = 1;      ///< of warps, which take tiles in turns
   double sms = 1, all_sms = 1;  ///< multiprocessors that blocks find place on, and all
   double resident = 1;          ///< blocks that a multiprocessor has room for
   double clock = 1;             ///< Hz
