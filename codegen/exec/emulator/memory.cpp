@@ -30,9 +30,40 @@ const Range* find_range(const RangeTable& table, uint64_t address, uint64_t byte
   return range.contains(address, bytes) ? &range : nullptr;
 }
 
+namespace {
+
+/// Calls `see` with each word of bits that has some of [from, to), and with those as a mask, until it returns false.
+template <class See>
+void for_words(size_t from, size_t to, const See& see) {
+  while (from < to) {
+    const size_t first = from % 64, count = std::min<size_t>(64 - first, to - from);
+    if (!see(from / 64, (~uint64_t(0) >> (64 - count)) << first)) return;
+    from += count;
+  }
+}
+
+}  // namespace
+
+void WrittenAllocation::mark(uint64_t address, size_t bytes) {
+  const size_t from = address - begin_;
+  for_words(from, std::min<size_t>(from + bytes, bytes_), [&](size_t word, uint64_t mask) {
+    written_[word].fetch_or(mask, std::memory_order_relaxed);
+    return true;
+  });
+}
+
+bool WrittenAllocation::all_written(uint64_t address, size_t bytes) const {
+  const size_t from = address - begin_;
+  bool all = true;
+  for_words(from, std::min<size_t>(from + bytes, bytes_), [&](size_t word, uint64_t mask) {
+    return all = (written_[word].load(std::memory_order_relaxed) & mask) == mask;
+  });
+  return all;
+}
+
 void WrittenBytes::allocate(uint64_t begin, size_t bytes) {
   std::lock_guard lock(mutex_);
-  allocations_[begin] = {bytes, std::vector<bool>(bytes)};
+  allocations_[begin] = std::make_shared<WrittenAllocation>(begin, bytes);
 }
 
 void WrittenBytes::free(uint64_t begin) {
@@ -40,31 +71,16 @@ void WrittenBytes::free(uint64_t begin) {
   allocations_.erase(begin);
 }
 
-const WrittenBytes::Allocation* WrittenBytes::find(uint64_t address, uint64_t& begin) const {
+std::shared_ptr<WrittenAllocation> WrittenBytes::find(uint64_t address) const {
+  std::lock_guard lock(mutex_);
   auto after = allocations_.upper_bound(address);
   if (after == allocations_.begin()) return nullptr;
-  --after;
-  begin = after->first;
-  return address - begin < after->second.bytes ? &after->second : nullptr;
+  const auto& found = std::prev(after)->second;
+  return found->contains(address) ? found : nullptr;
 }
 
 void WrittenBytes::mark(uint64_t address, size_t bytes) {
-  std::lock_guard lock(mutex_);
-  uint64_t begin = 0;
-  auto* allocation = const_cast<Allocation*>(find(address, begin));
-  if (!allocation) return;
-  const auto first = allocation->written.begin() + ptrdiff_t(address - begin);
-  std::fill(first, first + ptrdiff_t(std::min<size_t>(bytes, begin + allocation->bytes - address)), true);
-}
-
-bool WrittenBytes::all_written(uint64_t address, size_t bytes) const {
-  std::lock_guard lock(mutex_);
-  uint64_t begin = 0;
-  const Allocation* allocation = find(address, begin);
-  if (!allocation) return true;
-  const auto first = allocation->written.begin() + ptrdiff_t(address - begin);
-  const auto last = first + ptrdiff_t(std::min<size_t>(bytes, begin + allocation->bytes - address));
-  return std::find(first, last, false) == last;
+  if (const auto allocation = find(address)) allocation->mark(address, bytes);
 }
 
 GlobalMemory::GlobalMemory() = default;

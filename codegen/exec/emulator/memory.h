@@ -1,6 +1,7 @@
 // What a kernel may access: global memory (allocations and registered host arrays) and the arrays of shared memory.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -25,24 +26,35 @@ using RangeTable = std::vector<Range>;
 /// The range that holds all of [address, address + bytes); null if there is none.
 const Range* find_range(const RangeTable& table, uint64_t address, uint64_t bytes);
 
+/// Which bytes of an allocation have been written. Any thread may ask and mark.
+class WrittenAllocation {
+ public:
+  WrittenAllocation(uint64_t begin, size_t bytes)
+      : begin_(begin), bytes_(bytes), written_(std::make_unique<std::atomic<uint64_t>[]>((bytes + 63) / 64)) {}
+
+  bool contains(uint64_t address) const { return address - begin_ < bytes_; }
+  /// Bytes behind the allocation's end do not count.
+  void mark(uint64_t address, size_t bytes);
+  bool all_written(uint64_t address, size_t bytes) const;
+
+ private:
+  uint64_t begin_;
+  size_t bytes_;
+  std::unique_ptr<std::atomic<uint64_t>[]> written_;  ///< a bit for each byte
+};
+
 /// Which bytes of allocations have been written. All members may be called from any thread.
 class WrittenBytes {
  public:
   void allocate(uint64_t begin, size_t bytes);
   void free(uint64_t begin);
   void mark(uint64_t address, size_t bytes);
-  /// Whether all of them have been written, or are of no allocation.
-  bool all_written(uint64_t address, size_t bytes) const;
+  /// Null if the address is of no allocation.
+  std::shared_ptr<WrittenAllocation> find(uint64_t address) const;
 
  private:
-  struct Allocation {
-    size_t bytes;
-    std::vector<bool> written;
-  };
-  const Allocation* find(uint64_t address, uint64_t& begin) const;
-
   mutable std::mutex mutex_;
-  std::map<uint64_t, Allocation> allocations_;
+  std::map<uint64_t, std::shared_ptr<WrittenAllocation>> allocations_;
 };
 
 /// Memory that the device gave out or was told of. All members may be called from any thread.

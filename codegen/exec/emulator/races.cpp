@@ -29,6 +29,7 @@ void Races::begin(const Launch& launch) {
   first_id_ = next_id_;
   numbers_.clear();
   released_.clear();
+  for (KnownPage& known : known_pages_) known.written.reset();
 }
 
 void Races::begin(Program& program) {
@@ -42,8 +43,12 @@ void Races::begin(Program& program) {
   clocks.fenced.assign(warps * kLanes, {});
   clocks.others.clear();
   clocks.unwritten = {};
-  auto& cells = shared_[program.shared_base];
-  if (cells.size() < (launch_->shared_bytes + 3) / 4) cells.resize((launch_->shared_bytes + 3) / 4);
+  SharedCells& shared = shared_[program.shared_base];
+  const size_t cells = (launch_->shared_bytes + 3) / 4;
+  if (shared.cells.count < cells) {  // what programs before did there is over
+    shared.cells = {cells, {}, {}};
+    shared.written.assign(cells, {});
+  }
 }
 
 void Races::learn_all(Program& program, uint32_t warp) {
@@ -132,15 +137,22 @@ void Races::fence(Program& program, uint32_t thread) {
 
 // ---- Accesses
 
-Races::Cell& Races::global_cell(uint64_t address) {
-  const uint64_t number = address / kPageBytes;
-  if (number != last_page_number_) {
-    auto& page = pages_[number];
-    if (!page) page = std::make_unique<Page>();
-    last_page_number_ = number;
-    last_page_ = page.get();
+Races::KnownPage& Races::page(uint64_t number) {
+  KnownPage& known = known_pages_[number % known_pages_.size()];
+  if (known.number != number) {
+    Cells& cells = pages_[number];
+    cells.count = kPageBytes / 4;
+    known = {number, &cells, nullptr};
   }
-  return (*last_page_)[address % kPageBytes / 4];
+  return known;
+}
+
+Races::SharedCells& Races::shared_cells(const Program& program) {
+  if (!last_shared_ || last_shared_base_ != program.shared_base) {
+    last_shared_base_ = program.shared_base;
+    last_shared_ = &shared_[program.shared_base];
+  }
+  return *last_shared_;
 }
 
 const Races::EarlierLaunch* Races::beside(uint32_t program) const {
@@ -154,7 +166,7 @@ const Races::EarlierLaunch* Races::beside(uint32_t program) const {
 }
 
 bool Races::is_ordered(const Slot& before, const Access_& now) const {
-  if (before.program < first_id_) return now.is_shared || !beside(before.program);
+  if (before.program < first_id_) return now.is_shared || earlier_.empty() || !beside(before.program);
   const ProgramClocks& clocks = now.program.clocks;
   if (before.program != clocks.id) {
     if (now.is_shared) return true;  // of a program that is over
@@ -168,50 +180,49 @@ bool Races::is_ordered(const Slot& before, const Access_& now) const {
 
 bool Races::conflicts(const Slot& before, const Access_& now, uint8_t bytes) const {
   if (!(before.bytes & bytes) || is_ordered(before, now)) return false;
-  const MemoryOrder order = MemoryOrder::of_bits(before.order);
-  if (!order.strong || !now.order.strong) return true;
-  return before.program != now.program.clocks.id && (order.program_only || now.order.program_only);
+  if (!before.strong || !now.order.strong) return true;
+  return before.program != now.program.clocks.id && (before.program_only || now.order.program_only);
 }
 
-void Races::record_write(Cell& cell, const Slot& slot, const Access_& now) {
-  Slot* place = &cell.writes[0];
-  for (Slot& other : cell.writes)
-    if (!(other.bytes & ~slot.bytes)) place = &other;
-  if ((place->bytes & ~slot.bytes) && is_ordered(cell.writes[1], now)) place = &cell.writes[1];
-  *place = slot;
-  for (Slot& other : cell.writes)
-    if (&other != place && !(other.bytes & ~slot.bytes)) other.bytes = 0;
-  for (Slot& read : cell.reads)
-    if (!(read.bytes & ~slot.bytes)) read.bytes = 0;
+void Races::record_write(Cells& cells, size_t cell, const Slot& slot, const Access_& now) {
+  auto remains = [&](const Slot* other) { return other && (other->bytes & ~slot.bytes) != 0; };
+  Slot *first = cells.writes.find(0, cell), *second = cells.writes.find(1, cell);
+  int place = 0;
+  if (!remains(second)) place = 1;
+  if (place == 0 && remains(first) && is_ordered(*second, now)) place = 1;
+  cells.writes.at(place, cell, cells.count) = slot;
+  if (Slot* other = place == 0 ? second : first; other && !remains(other)) other->bytes = 0;
+  for (int i = 0; i < 2; ++i)
+    if (Slot* read = cells.reads.find(i, cell); read && !remains(read)) read->bytes = 0;
 }
 
-void Races::record_read(Cell& cell, const Slot& slot, const Access_& now) {
-  Slot* place = nullptr;
-  for (Slot& other : cell.reads)
-    if (other.bytes && other.program == slot.program && other.warp == slot.warp) {
-      if (other.clock != slot.clock || other.site != slot.site) {
-        other = slot;
+void Races::record_read(Cells& cells, size_t cell, const Slot& slot, const Access_& now) {
+  for (int i = 0; i < 2; ++i)
+    if (Slot* other = cells.reads.find(i, cell);
+        other && other->bytes && other->program == slot.program && other->warp == slot.warp) {
+      if (other->clock != slot.clock || other->site != slot.site) {
+        *other = slot;
         return;
       }
-      other.lanes |= slot.lanes;
-      other.bytes |= slot.bytes;
+      other->lanes |= slot.lanes;
+      other->bytes |= slot.bytes;
       return;
     }
-  for (Slot& other : cell.reads)
-    if (!other.bytes || is_ordered(other, now)) place = &other;
-  *(place ? place : &cell.reads[1]) = slot;
+  auto is_free = [&](const Slot* other) { return !other || !other->bytes || is_ordered(*other, now); };
+  const int place = is_free(cells.reads.find(1, cell)) || !is_free(cells.reads.find(0, cell)) ? 1 : 0;
+  cells.reads.at(place, cell, cells.count) = slot;
 }
 
 /// Of shared memory: that what is read was written by this program.
-void Races::note_written(Cell& cell, const Access_& now, uint64_t address, uint8_t bytes) {
+void Races::note_written(SharedCells::Written& cell, const Access_& now, uint64_t address, uint8_t bytes) {
   const uint32_t id = now.program.clocks.id;
-  const uint8_t written = cell.written_by == id ? cell.written : 0;
+  const uint8_t written = cell.by == id ? cell.bytes : 0;
   if (now.access == Access::Read) {
     if (bytes & ~written) note_unwritten(now, address, uint32_t(std::popcount(bytes)));
     return;
   }
-  cell.written_by = id;
-  cell.written = uint8_t(written | bytes);
+  cell.by = id;
+  cell.bytes = uint8_t(written | bytes);
 }
 
 /// Told when the program ends: until then a store may show that the read came too early.
@@ -226,34 +237,48 @@ void Races::note_unwritten(const Access_& now, uint64_t address, uint32_t bytes)
   fault.bytes = bytes;
 }
 
-void Races::access(Cell& cell, const Access_& now, uint64_t address, uint8_t bytes, bool same_value) {
-  const bool writes = now.access != Access::Read;
-  if (now.is_shared) note_written(cell, now, address, bytes);
-  for (const Slot& before : cell.writes)
-    if (conflicts(before, now, bytes) && !(same_value && before.access == uint8_t(Access::Write)))
-      report(before, now, address, uint32_t(std::popcount(bytes)));
-  if (writes)
-    for (const Slot& before : cell.reads)
-      if (conflicts(before, now, bytes) && !same_value) report(before, now, address, uint32_t(std::popcount(bytes)));
-  if (same_value && now.access == Access::Write) return;  // as if it had not been
-  const ProgramClocks& clocks = now.program.clocks;
-  const Slot slot{clocks.id, clocks.known[now.warp][now.warp], 1u << now.lane,     now.where.site, uint8_t(now.warp),
-                  bytes,     uint8_t(now.order.bits()),        uint8_t(now.access)};
-  if (writes)
-    record_write(cell, slot, now);
-  else
-    record_read(cell, slot, now);
-}
-
 namespace {
 
 /// The bytes of [address, address + count) that lie in the cell that begins at `cell`, as bits.
-uint8_t bytes_of_cell(uint64_t cell, uint64_t address, uint64_t count) {
+uint32_t bytes_of_cell(uint64_t cell, uint64_t address, uint64_t count) {
   const uint64_t from = std::max(cell, address) - cell, to = std::min(cell + 4, address + count) - cell;
-  return uint8_t((1u << to) - (1u << from));
+  return (1u << to) - (1u << from);
 }
 
 }  // namespace
+
+void Races::check(Cells& cells, size_t cell, const Access_& now, const Slot& slot, uint64_t address, bool same_value) {
+  const uint8_t bytes = slot.bytes;
+  for (int i = 0; i < 2; ++i)
+    if (const Slot* before = cells.writes.find(i, cell);
+        before && conflicts(*before, now, bytes) && !(same_value && before->access == uint32_t(Access::Write)))
+      report(*before, now, address, uint32_t(std::popcount(bytes)));
+  if (now.access == Access::Read) return;
+  for (int i = 0; i < 2; ++i)
+    if (const Slot* before = cells.reads.find(i, cell); before && conflicts(*before, now, bytes) && !same_value)
+      report(*before, now, address, uint32_t(std::popcount(bytes)));
+}
+
+void Races::access(Cells& cells, size_t first, const Access_& now, uint64_t address, uint32_t bytes, bool same_value) {
+  const ProgramClocks& clocks = now.program.clocks;
+  Slot slot;
+  slot.program = clocks.id;
+  slot.clock = clocks.known[now.warp][now.warp];
+  slot.lanes = 1u << now.lane;
+  slot.site = std::min(now.where.site, Slot::kMostSites - 1);
+  slot.warp = now.warp & 63;
+  slot.access = uint32_t(now.access) & 3;
+  slot.strong = now.order.strong;
+  slot.program_only = now.order.program_only;
+  for (uint64_t at = address & ~uint64_t(3); at < address + bytes; at += 4, ++first) {
+    slot.bytes = bytes_of_cell(at, address, bytes) & 15;
+    check(cells, first, now, slot, at, same_value);
+    if (now.access == Access::Read)
+      record_read(cells, first, slot, now);
+    else if (!same_value || now.access != Access::Write)  // else as if it had not been
+      record_write(cells, first, slot, now);
+  }
+}
 
 void Races::global(Fiber& fiber, uint64_t address, uint32_t bytes, Access access, Where where, const void* stored) {
   Program& program = *fiber.program;
@@ -262,10 +287,17 @@ void Races::global(Fiber& fiber, uint64_t address, uint32_t bytes, Access access
   if (order.strong) this->order(program, fiber.thread, address, order);
   const Access_ now{program, warp, fiber.thread % kLanes, access, order, where, false};
   const bool same = stored && std::memcmp(reinterpret_cast<const void*>(address), stored, bytes) == 0;
-  if (access != Access::Write && !launch_->written->all_written(address, bytes)) note_unwritten(now, address, bytes);
-  if (access != Access::Read) launch_->written->mark(address, bytes);
-  for (uint64_t cell = address & ~uint64_t(3); cell < address + bytes; cell += 4)
-    this->access(global_cell(cell), now, cell, bytes_of_cell(cell, address, bytes), same);
+  auto& written = page(address / kPageBytes).written;
+  if (!written || !written->contains(address)) written = launch_->written->find(address);
+  if (written) {
+    if (access != Access::Write && !written->all_written(address, bytes)) note_unwritten(now, address, bytes);
+    if (access != Access::Read) written->mark(address, bytes);
+  }
+  for (uint64_t from = address, end = address + bytes; from < end;) {
+    const uint64_t to = std::min(end, from / kPageBytes * kPageBytes + kPageBytes);
+    this->access(*page(from / kPageBytes).cells, from % kPageBytes / 4, now, from, uint32_t(to - from), same);
+    from = to;
+  }
 }
 
 void Races::shared(const Fiber& fiber, uint32_t offset, uint32_t bytes, Access access, Where where,
@@ -276,9 +308,10 @@ void Races::shared(const Fiber& fiber, uint32_t offset, uint32_t bytes, Access a
   const Access_ now{program, fiber.thread / kLanes, fiber.thread % kLanes, access, order, where, true};
   const void* at = reinterpret_cast<const void*>(uint64_t(program.shared_base + offset));
   const bool same = stored && std::memcmp(at, stored, bytes) == 0;
-  auto& cells = shared_[program.shared_base];
+  SharedCells& shared = shared_cells(program);
   for (uint32_t cell = offset & ~3u; cell < offset + bytes; cell += 4)
-    this->access(cells[cell / 4], now, cell, bytes_of_cell(cell, offset, bytes), same);
+    note_written(shared.written[cell / 4], now, cell, uint8_t(bytes_of_cell(cell, offset, bytes)));
+  this->access(shared.cells, offset / 4, now, offset, bytes, same);
 }
 
 // The thread that issues it must know of all that was done there; then the bytes are the copies'. Of what goes to
@@ -286,11 +319,19 @@ void Races::shared(const Fiber& fiber, uint32_t offset, uint32_t bytes, Access a
 void Races::bulk_copy(Program& program, uint32_t offset, uint32_t bytes, Where where) {
   const Fiber& there = *program.fibers[this_worker->fiber().thread];
   shared(there, offset, bytes, Access::Write, where, nullptr);
-  auto& cells = shared_[program.shared_base];
-  const Slot slot{
-      program.clocks.id,     program.clocks.bulk_copies, 1, where.site, uint8_t(program.warps.size()), 15, 0,
-      uint8_t(Access::Write)};
-  for (uint32_t cell = offset / 4; cell < (offset + bytes) / 4; ++cell) cells[cell].writes = {slot, Slot{}};
+  Slot slot;
+  slot.program = program.clocks.id;
+  slot.clock = program.clocks.bulk_copies;
+  slot.lanes = 1;
+  slot.site = std::min(where.site, Slot::kMostSites - 1);
+  slot.warp = uint32_t(program.warps.size()) & 63;
+  slot.bytes = 15;
+  slot.access = uint32_t(Access::Write) & 3;
+  Cells& cells = shared_cells(program).cells;
+  for (uint32_t cell = offset / 4; cell < (offset + bytes) / 4; ++cell) {
+    cells.writes.at(0, cell, cells.count) = slot;
+    if (Slot* other = cells.writes.find(1, cell)) *other = {};
+  }
 }
 
 void Races::report(const Slot& before, const Access_& now, uint64_t address, uint32_t bytes) {
@@ -307,7 +348,7 @@ void Races::report(const Slot& before, const Access_& now, uint64_t address, uin
   fault.other_where.site = before.site;
   fault.by_bulk_copy = before.warp == now.program.warps.size();
   fault.between_programs = before.program != now.program.clocks.id;
-  fault.by_scope = MemoryOrder::of_bits(before.order).strong && now.order.strong;
+  fault.by_scope = before.strong && now.order.strong;
   const EarlierLaunch* earlier = before.program < first_id_ ? beside(before.program) : nullptr;
   if (earlier) fault.other_launch = earlier->launch.get();
   const uint64_t number = (earlier ? earlier->numbers : numbers_).at(before.program);

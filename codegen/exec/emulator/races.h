@@ -96,20 +96,46 @@ class Races {
   static void end_bulk_copies(Program& program, Clock& told);
 
  private:
+  /// Accesses of a warp in one of its counts.
   struct Slot {
-    uint32_t program = 0, clock = 0, lanes = 0, site = 0;
-    uint8_t warp = 0, bytes = 0;  ///< bytes of the cell, as bits; 0: an empty slot
-    uint8_t order = 0, access = 0;
+    static constexpr uint32_t kMostSites = 1u << 18;  ///< those past the last one are told as that
+    uint32_t program = 0, clock = 0, lanes = 0;
+    uint32_t site : 18 = 0, warp : 6 = 0;
+    uint32_t bytes : 4 = 0;  ///< of the cell, as bits; 0: an empty slot
+    uint32_t access : 2 = 0, strong : 1 = 0, program_only : 1 = 0;
   };
-  /// Of four bytes.
-  struct Cell {
-    std::array<Slot, 2> writes;
-    std::array<Slot, 2> reads;
-    uint32_t written_by = 0;  ///< of shared memory: the program whose bytes `written` are, as bits
-    uint8_t written = 0;
+  static_assert(sizeof(Slot) == 16);
+
+  /// Two slots of each of the cells, which are of four bytes. Most cells need one, or none: the other slots are made
+  /// for all cells when the first needs them.
+  class Slots {
+   public:
+    /// Slot `which` of the cell; null if nothing was ever put there.
+    Slot* find(int which, size_t cell) const { return slots_[which] ? &slots_[which][cell] : nullptr; }
+    /// Out of `cells`.
+    Slot& at(int which, size_t cell, size_t cells) {
+      if (!slots_[which]) slots_[which] = std::make_unique<Slot[]>(cells);
+      return slots_[which][cell];
+    }
+    void clear() { slots_ = {}; }
+
+   private:
+    std::array<std::unique_ptr<Slot[]>, 2> slots_;
+  };
+  struct Cells {
+    size_t count = 0;
+    Slots writes, reads;
   };
   static constexpr uint64_t kPageBytes = 4096;
-  using Page = std::array<Cell, kPageBytes / 4>;
+  /// Of a program's shared memory.
+  struct SharedCells {
+    struct Written {
+      uint32_t by = 0;  ///< the program whose bytes these are
+      uint8_t bytes = 0;
+    };
+    Cells cells;
+    std::vector<Written> written;
+  };
   struct Access_ {
     Program& program;
     uint32_t warp, lane;
@@ -126,16 +152,24 @@ class Races {
   };
   static constexpr size_t kMostEarlier = 64;
 
-  Cell& global_cell(uint64_t address);
+  struct KnownPage {
+    uint64_t number = ~uint64_t(0);
+    Cells* cells = nullptr;
+    std::shared_ptr<WrittenAllocation> written;  ///< what was accessed there last in this launch, if it was allocated
+  };
+  KnownPage& page(uint64_t number);
+  SharedCells& shared_cells(const Program& program);
   /// The launch of a program that is none of this one's; null where it is sure to be over.
   const EarlierLaunch* beside(uint32_t program) const;
   bool is_ordered(const Slot& before, const Access_& now) const;
   bool conflicts(const Slot& before, const Access_& now, uint8_t bytes) const;
-  void access(Cell& cell, const Access_& now, uint64_t address, uint8_t bytes, bool same_value);
-  void record_write(Cell& cell, const Slot& slot, const Access_& now);
-  void record_read(Cell& cell, const Slot& slot, const Access_& now);
+  /// Of [address, address + bytes), which lie in the cells from `first` on.
+  void access(Cells& cells, size_t first, const Access_& now, uint64_t address, uint32_t bytes, bool same_value);
+  void check(Cells& cells, size_t cell, const Access_& now, const Slot& slot, uint64_t address, bool same_value);
+  void record_write(Cells& cells, size_t cell, const Slot& slot, const Access_& now);
+  void record_read(Cells& cells, size_t cell, const Slot& slot, const Access_& now);
   [[noreturn]] void report(const Slot& before, const Access_& now, uint64_t address, uint32_t bytes);
-  void note_written(Cell& cell, const Access_& now, uint64_t address, uint8_t bytes);
+  static void note_written(SharedCells::Written& cell, const Access_& now, uint64_t address, uint8_t bytes);
   static void note_unwritten(const Access_& now, uint64_t address, uint32_t bytes);
   void order(Program& program, uint32_t thread, uint64_t address, MemoryOrder order);
   static void join_known(Program& program, uint32_t warp, const Clock& told);
@@ -147,11 +181,12 @@ class Races {
   uint32_t next_id_ = 1, first_id_ = 1;             ///< of programs; the launch's first one
   std::unordered_map<uint32_t, uint64_t> numbers_;  ///< of the launch's programs, by their ids
   std::map<uint32_t, EarlierLaunch> earlier_;       ///< by the first of their programs' ids
-  std::unordered_map<uint64_t, std::unique_ptr<Page>> pages_;
-  uint64_t last_page_number_ = ~uint64_t(0);
-  Page* last_page_ = nullptr;
-  std::unordered_map<uint32_t, std::vector<Cell>> shared_;  ///< by the addresses of programs' shared memory
-  std::map<uint64_t, Clocks> released_;                     ///< at these addresses
+  std::unordered_map<uint64_t, Cells> pages_;
+  std::array<KnownPage, 64> known_pages_;             ///< by the last bits of their numbers
+  std::unordered_map<uint32_t, SharedCells> shared_;  ///< by the addresses of programs' shared memory
+  uint32_t last_shared_base_ = 0;                     ///< of `last_shared_`
+  SharedCells* last_shared_ = nullptr;
+  std::map<uint64_t, Clocks> released_;  ///< at these addresses
 };
 
 }  // namespace tegula::emulator
