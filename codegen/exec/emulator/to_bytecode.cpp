@@ -8,7 +8,7 @@
 #include <map>
 #include <optional>
 
-#include "codegen/exec/emulator/bytecode_frame.h"
+#include "codegen/exec/emulator/bytecode_function.h"
 #include "codegen/exec/emulator/bytecode_operations.h"
 #include "codegen/exec/emulator/elementwise.h"
 #include "codegen/exec/emulator/lane_segments.h"
@@ -25,19 +25,12 @@ using llvm::BasicBlock;
 using llvm::Type;
 using llvm::Value;
 
-/// Makes the code of one function. Values that one block alone uses share room.
-class FunctionMaker {
+/// Makes the code of one function.
+class FunctionMaker : private FunctionCode {
  public:
-  FunctionMaker(ModuleMaker& module, const llvm::Function& from) : module_(module), from_(from), frame_(module) {}
+  FunctionMaker(ModuleMaker& module, const llvm::Function& from) : FunctionCode(module, from), from_(from) {}
 
   Function make() {
-    for (const llvm::Argument& argument : from_.args()) {
-      const int32_t at = frame_.allocate(bytes_of_type(argument.getType(), module_.layout));
-      slots_[&argument] = at;
-      function_.parameters.push_back(at);
-    }
-    if (!from_.getReturnType()->isVoidTy())
-      function_.result = frame_.allocate(bytes_of_type(from_.getReturnType(), module_.layout));
     for (const BasicBlock& block : from_) {
       starts_[&block] = position();
       for (const llvm::Instruction& i : block) {
@@ -45,159 +38,12 @@ class FunctionMaker {
         release_operands(i);
       }
     }
-    for (auto [number, field, block] : jumps_) function_.code[size_t(number)].*field = starts_[block];
-    frame_.finish(function_);
-    function_.most_bytes = uint32_t(function_.constants.bytes.size()) + function_.frame_bytes + callees_bytes_;
-    return std::move(function_);
+    for (auto [number, field, block] : jumps_) instruction(number).*field = starts_[block];
+    return finish(callees_bytes_);
   }
 
  private:
-  int32_t position() const { return int32_t(function_.code.size()); }
-  Instruction& emit(Instruction i) { return function_.code.emplace_back(i); }
-
-  // ---- Values
-
-  /// Its result has the very bits of its operand, or the first of them.
-  static bool is_alias(const llvm::Instruction& i) {
-    if (llvm::isa<llvm::FreezeInst, llvm::AddrSpaceCastInst>(i)) return true;
-    if (!llvm::isa<llvm::CastInst>(i)) return false;
-    const Type *from = i.getOperand(0)->getType(), *to = i.getType();
-    if (from->isVectorTy() || to->isVectorTy()) {
-      return llvm::isa<llvm::BitCastInst>(i) && !from->getScalarType()->isIntegerTy(1) &&
-             !to->getScalarType()->isIntegerTy(1);
-    }
-    switch (i.getOpcode()) {
-      case llvm::Instruction::BitCast:
-      case llvm::Instruction::PtrToInt:
-      case llvm::Instruction::Trunc:
-        return bytes_of(kind_of(to)) <= bytes_of(kind_of(from)) && !to->isIntegerTy(1) && !odd_bits(to);
-      case llvm::Instruction::IntToPtr:
-        return from->isIntegerTy(64);
-      case llvm::Instruction::ZExt:
-        return bytes_of(kind_of(from)) == bytes_of(kind_of(to));
-      default:
-        return false;
-    }
-  }
-
-  /// How many instructions of its block read the value, those behind aliases included; none if others do.
-  static std::optional<uint32_t> uses_in_block(const llvm::Instruction& i) {
-    uint32_t uses = 0;
-    for (const llvm::User* user : i.users()) {
-      const auto* reader = llvm::cast<llvm::Instruction>(user);
-      if (reader->getParent() != i.getParent() || llvm::isa<llvm::PHINode>(reader)) return std::nullopt;
-      if (!is_alias(*reader)) {
-        ++uses;
-        continue;
-      }
-      const auto more = uses_in_block(*reader);
-      if (!more) return std::nullopt;
-      uses += *more;
-    }
-    return uses;
-  }
-
-  const Value* root_of(const Value* value) {
-    while (const auto* i = llvm::dyn_cast<llvm::Instruction>(value)) {
-      if (!is_alias(*i)) break;
-      value = i->getOperand(0);
-    }
-    return value;
-  }
-
-  /// Where the address is that of what lies in the frame: how far from its begin.
-  std::optional<int32_t> frame_offset(const Value* pointer) {
-    if (!pointer->getType()->isPointerTy()) return std::nullopt;
-    llvm::APInt offset(64, 0);
-    const Value* base = pointer->stripAndAccumulateConstantOffsets(module_.layout, offset, /*AllowNonInbounds=*/true);
-    const auto* array = llvm::dyn_cast<llvm::AllocaInst>(base);
-    if (!array) return std::nullopt;
-    return slot_of_array(*array) + int32_t(offset.getSExtValue());
-  }
-
-  int32_t slot_of_array(const llvm::AllocaInst& array) {
-    const auto [it, is_new] = slots_.try_emplace(&array, 0);
-    if (is_new) {
-      const auto* count = llvm::dyn_cast<llvm::ConstantInt>(array.getArraySize());
-      if (!count || !array.isStaticAlloca()) throw Missing();
-      const uint64_t bytes = module_.layout.getTypeAllocSize(array.getAllocatedType()) * count->getZExtValue();
-      if (bytes > 1 << 20) throw Missing();
-      const int32_t at = frame_.allocate(std::max<uint32_t>(uint32_t(bytes), kAlignment));
-      slots_[&array] = at;
-      return at;
-    }
-    return it->second;
-  }
-
-  int32_t read(const Value* value) {
-    value = root_of(value);
-    if (const auto offset = frame_offset(value)) {
-      const int32_t at = frame_.temporary(8);
-      emit({.code = Code::FrameAddress, .to = at, .a = *offset});
-      return at;
-    }
-    if (const auto* known = llvm::dyn_cast<llvm::Constant>(value)) return frame_.constant(*known);
-    auto it = slots_.find(value);
-    if (it != slots_.end()) return it->second;
-    return slots_[value] =
-               frame_.allocate(bytes_of_type(value->getType(), module_.layout));  // of a block that comes later
-  }
-
-  int32_t result(const llvm::Instruction& i) {
-    auto it = slots_.find(&i);
-    if (it != slots_.end()) return it->second;
-    const uint32_t bytes = bytes_of_type(i.getType(), module_.layout);
-    const auto uses = uses_in_block(i);
-    const int32_t at = slots_[&i] = uses ? frame_.allocate_in_block(bytes) : frame_.allocate(bytes);
-    if (uses && *uses == 0)
-      frame_.is_temporary(at, bytes);
-    else if (uses)
-      left_[&i] = *uses;
-    return at;
-  }
-
-  void release_operands(const llvm::Instruction& i) {
-    if (!is_alias(i) && !llvm::isa<llvm::PHINode>(i))
-      for (const Value* operand : i.operands()) {
-        const Value* root = root_of(operand);
-        auto it = left_.find(root);
-        if (it == left_.end() || --it->second > 0) continue;
-        frame_.release(slots_[root], bytes_of_type(root->getType(), module_.layout));
-        left_.erase(it);
-      }
-    frame_.release_temporaries();
-  }
-
   // ---- Instructions
-
-  void move(int32_t to, int32_t from, uint32_t bytes) {
-    switch (bytes) {
-      case 1:
-        emit({.code = Code::Move8, .to = to, .a = from});
-        break;
-      case 2:
-        emit({.code = Code::Move16, .to = to, .a = from});
-        break;
-      case 4:
-        emit({.code = Code::Move32, .to = to, .a = from});
-        break;
-      case 8:
-        emit({.code = Code::Move64, .to = to, .a = from});
-        break;
-      default:
-        emit({.code = Code::Move, .count = bytes, .to = to, .a = from});
-    }
-  }
-
-  void apply(const Computation& computation, uint32_t count, int32_t to, int32_t a, int32_t b = 0, int32_t c = 0) {
-    emit({.code = Code::Apply,
-          .function = module_.number_of(computation),
-          .count = count,
-          .to = to,
-          .a = a,
-          .b = b,
-          .c = c});
-  }
 
   static Computation computes(Arithmetic operation, Kind kind) {
     return {Computation::Computes, uint8_t(operation), kind, kind};
@@ -208,7 +54,7 @@ class FunctionMaker {
     const unsigned bits = odd_bits(type);
     if (!bits) return;
     const Kind kind = kind_of(type);
-    apply(computes(Arithmetic::And, kind), 1, at, at, frame_.constant(kind, (uint64_t(1) << bits) - 1));
+    apply(computes(Arithmetic::And, kind), 1, at, at, frame().constant(kind, (uint64_t(1) << bits) - 1));
   }
   void compute(const llvm::Instruction& i, Arithmetic operation, llvm::ArrayRef<const Value*> operands) {
     const unsigned odd = odd_bits(operands[0]->getType());
@@ -222,7 +68,7 @@ class FunctionMaker {
     else
       apply(computes(operation, shape.kind), shape.count, to, at[0], at[1], at[2]);
     if (odd && operation == Arithmetic::BitReverse)
-      apply(computes(Arithmetic::LShr, shape.kind), 1, to, to, frame_.constant(shape.kind, 8 * shape.bytes() - odd));
+      apply(computes(Arithmetic::LShr, shape.kind), 1, to, to, frame().constant(shape.kind, 8 * shape.bytes() - odd));
     keep_bits(i.getType(), to);
   }
 
@@ -296,8 +142,8 @@ class FunctionMaker {
     int32_t source = a;
     if (const unsigned bits = odd_bits(i.getSrcTy()); bits && *how == Conversion::SignExtend) {
       // The sign goes to the front of the kind, and from there over the bits that are none of the number's.
-      const int32_t by = frame_.constant(from.kind, 8 * bytes_of(from.kind) - bits);
-      source = frame_.temporary(bytes_of(from.kind));
+      const int32_t by = frame().constant(from.kind, 8 * bytes_of(from.kind) - bits);
+      source = frame().temporary(bytes_of(from.kind));
       apply(computes(Arithmetic::Shl, from.kind), 1, source, a, by);
       apply(computes(Arithmetic::AShr, from.kind), 1, source, source, by);
     } else if (bits && *how == Conversion::FromSigned) {
@@ -342,7 +188,7 @@ class FunctionMaker {
       const Shape shape = shape_of(i.getType());
       return apply({Computation::Selects, uint8_t(bytes_of(shape.kind))}, shape.count, to, condition, a, b);
     }
-    const uint32_t bytes = bytes_of_type(i.getType(), module_.layout);
+    const uint32_t bytes = bytes_of_value(i.getType());
     const Code code = bytes == 1   ? Code::Select8
                       : bytes == 2 ? Code::Select16
                       : bytes == 4 ? Code::Select32
@@ -359,7 +205,7 @@ class FunctionMaker {
     if (i.getType()->isVectorTy()) return step_vector(i);
     llvm::SmallMapVector<Value*, llvm::APInt, 4> variable;
     llvm::APInt constant_offset(64, 0);
-    if (!access.collectOffset(module_.layout, 64, variable, constant_offset)) throw Missing();
+    if (!access.collectOffset(module().layout, 64, variable, constant_offset)) throw Missing();
     int32_t from = read(i.getPointerOperand());
     llvm::SmallVector<std::pair<const Value*, int32_t>> indices;
     for (auto& [index, scale] : variable) indices.push_back({index, read(index)});
@@ -381,7 +227,7 @@ class FunctionMaker {
     const Value* index = *i.idx_begin();
     const Shape shape = shape_of(index->getType());
     if (shape.kind != Kind::I32 || !shape.vector) throw Missing();
-    const uint64_t scale = module_.layout.getTypeAllocSize(i.getSourceElementType());
+    const uint64_t scale = module().layout.getTypeAllocSize(i.getSourceElementType());
     const int32_t from = read(i.getPointerOperand()), at = read(index);
     emit({.code = Code::Steps32,
           .count = shape.count,
@@ -392,14 +238,14 @@ class FunctionMaker {
   }
 
   /// Whether values of the type lie in memory as in a frame.
-  uint32_t bytes_in_memory(const llvm::Instruction& at, const Type* type) {
+  uint32_t bytes_in_memory(const Type* type) {
     if (type->isVectorTy() && type->getScalarType()->isIntegerTy(1)) throw Missing();
-    return bytes_of_type(type, module_.layout);
+    return bytes_of_value(type);
   }
 
   void load(const llvm::LoadInst& i) {
     if (!i.isSimple()) throw Missing();
-    const uint32_t bytes = bytes_in_memory(i, i.getType());
+    const uint32_t bytes = bytes_in_memory(i.getType());
     if (const auto offset = frame_offset(i.getPointerOperand())) return move(result(i), *offset, bytes);
     const int32_t address = read(i.getPointerOperand());
     const Code code = bytes == 1   ? Code::Load8
@@ -412,7 +258,7 @@ class FunctionMaker {
 
   void store(const llvm::StoreInst& i) {
     if (!i.isSimple()) throw Missing();
-    const uint32_t bytes = bytes_in_memory(i, i.getValueOperand()->getType());
+    const uint32_t bytes = bytes_in_memory(i.getValueOperand()->getType());
     const int32_t value = read(i.getValueOperand());
     if (const auto offset = frame_offset(i.getPointerOperand())) return move(*offset, value, bytes);
     const int32_t address = read(i.getPointerOperand());
@@ -426,17 +272,17 @@ class FunctionMaker {
 
   // ---- Parts of vectors and structs
 
-  int32_t offset_of(const llvm::Instruction& at, const Type* type, const Value* index) {
+  int32_t offset_of(const Type* type, const Value* index) {
     const auto* number = llvm::dyn_cast<llvm::ConstantInt>(index);
     const Shape shape = shape_of(type);
     if (!number || number->getZExtValue() >= shape.count) throw Missing();
     return int32_t(number->getZExtValue() * bytes_of(shape.kind));
   }
-  int32_t offset_of(const llvm::Instruction& at, const Type* type, llvm::ArrayRef<unsigned> indices) {
+  int32_t offset_of(const Type* type, llvm::ArrayRef<unsigned> indices) {
     const auto* structure = llvm::dyn_cast<llvm::StructType>(type);
     if (!structure || indices.size() != 1) throw Missing();
     return int32_t(uint64_t(
-        module_.layout.getStructLayout(const_cast<llvm::StructType*>(structure))->getElementOffset(indices[0])));
+        module().layout.getStructLayout(const_cast<llvm::StructType*>(structure))->getElementOffset(indices[0])));
   }
 
   void part(const llvm::Instruction& i) {
@@ -444,21 +290,21 @@ class FunctionMaker {
     int32_t offset = 0;
     const Value* inserted = nullptr;
     if (llvm::isa<llvm::ExtractElementInst>(i)) {
-      offset = offset_of(i, whole->getType(), i.getOperand(1));
+      offset = offset_of(whole->getType(), i.getOperand(1));
     } else if (llvm::isa<llvm::InsertElementInst>(i)) {
-      offset = offset_of(i, whole->getType(), i.getOperand(2));
+      offset = offset_of(whole->getType(), i.getOperand(2));
       inserted = i.getOperand(1);
     } else if (const auto* extract = llvm::dyn_cast<llvm::ExtractValueInst>(&i)) {
-      offset = offset_of(i, whole->getType(), extract->getIndices());
+      offset = offset_of(whole->getType(), extract->getIndices());
     } else {
-      offset = offset_of(i, whole->getType(), llvm::cast<llvm::InsertValueInst>(i).getIndices());
+      offset = offset_of(whole->getType(), llvm::cast<llvm::InsertValueInst>(i).getIndices());
       inserted = i.getOperand(1);
     }
     const bool nothing = llvm::isa<llvm::UndefValue>(whole);
     const int32_t from = nothing && inserted ? 0 : read(whole), value = inserted ? read(inserted) : 0, to = result(i);
-    if (!inserted) return move(to, from + offset, bytes_of_type(i.getType(), module_.layout));
-    if (!nothing) move(to, from, bytes_of_type(i.getType(), module_.layout));
-    move(to + offset, value, bytes_of_type(inserted->getType(), module_.layout));
+    if (!inserted) return move(to, from + offset, bytes_of_value(i.getType()));
+    if (!nothing) move(to, from, bytes_of_value(i.getType()));
+    move(to + offset, value, bytes_of_value(inserted->getType()));
   }
 
   void shuffle(const llvm::ShuffleVectorInst& i) {
@@ -473,7 +319,7 @@ class FunctionMaker {
         const uint32_t source = uint32_t(std::max(mask[n], 0));
         std::memcpy(sources.data() + n * sizeof source, &source, sizeof source);
       }
-      return apply({Computation::Picks, uint8_t(bytes)}, shape.count, to, a, frame_.constant(std::move(sources)));
+      return apply({Computation::Picks, uint8_t(bytes)}, shape.count, to, a, frame().constant(std::move(sources)));
     }
     constexpr size_t kMostMoves = 16;
     if (mask.size() > kMostMoves) throw Missing();
@@ -498,7 +344,7 @@ class FunctionMaker {
     BodyCall call{body, {}, 0};
     for (const Value* argument : i.args()) call.operands.push_back(operand_of(argument));
     if (!i.getType()->isVoidTy()) call.result = result(i);
-    emit({.code = Code::Body, .a = module_.add(std::move(call))});
+    emit({.code = Code::Body, .a = module().add(std::move(call))});
   }
 
   Operand operand_of(const Value* value) {
@@ -513,25 +359,25 @@ class FunctionMaker {
     const auto* segment = llvm::dyn_cast<llvm::Function>(i.getArgOperand(0));
     const auto* place = llvm::dyn_cast<llvm::ConstantInt>(i.getArgOperand(1));
     if (!segment || !place) throw Missing();
-    const uint32_t number = module_.number_of(*segment);
-    module_.is_segment(number);
+    const uint32_t number = module().number_of(*segment);
+    module().is_segment(number);
     emit({.code = Code::Segment, .a = int32_t(number), .c = int32_t(uint32_t(place->getZExtValue()))});
   }
 
   void call_function(const llvm::CallInst& i, const llvm::Function& callee) {
     FunctionCall call;
-    call.callee = module_.number_of(callee);
-    const Function& made = module_.function(call.callee);
+    call.callee = module().number_of(callee);
+    const Function& made = module().function(call.callee);
     callees_bytes_ = std::max(callees_bytes_, made.most_bytes);
     for (unsigned n = 0; n < i.arg_size(); ++n) {
-      const uint32_t bytes = bytes_of_type(i.getArgOperand(n)->getType(), module_.layout);
+      const uint32_t bytes = bytes_of_value(i.getArgOperand(n)->getType());
       call.operands.push_back({read(i.getArgOperand(n)), made.parameters[n], bytes});
     }
     if (!i.getType()->isVoidTy()) {
       call.result = result(i);
-      call.result_bytes = bytes_of_type(i.getType(), module_.layout);
+      call.result_bytes = bytes_of_value(i.getType());
     }
-    emit({.code = Code::Call, .a = module_.add(std::move(call))});
+    emit({.code = Code::Call, .a = module().add(std::move(call))});
   }
 
   void call_intrinsic(const llvm::IntrinsicInst& i) {
@@ -582,7 +428,7 @@ class FunctionMaker {
 
   void emit_edges() {
     for (auto [number, field, from, to] : std::exchange(edges_, {})) {
-      function_.code[size_t(number)].*field = position();
+      instruction(number).*field = position();
       take_along(*from, *to);
       jumps_.push_back({position(), &Instruction::a, to});
       emit({.code = Code::Jump});
@@ -600,14 +446,14 @@ class FunctionMaker {
       const Value* value = phi.getIncomingValueForBlock(&from);
       if (llvm::isa<llvm::UndefValue>(value)) continue;
       const int32_t source = read(value), target = read(&phi);
-      if (source != target) copies.push_back({target, source, bytes_of_type(phi.getType(), module_.layout)});
+      if (source != target) copies.push_back({target, source, bytes_of_value(phi.getType())});
     }
     for (size_t n = 0; n < copies.size(); ++n) {
       Copy& copy = copies[n];
       // Read behind a write of an earlier one.
       if (std::none_of(copies.begin(), copies.begin() + ptrdiff_t(n), [&](const Copy& c) { return c.to == copy.from; }))
         continue;
-      const int32_t kept = frame_.temporary(copy.bytes);
+      const int32_t kept = frame().temporary(copy.bytes);
       move(kept, copy.from, copy.bytes);
       copy.from = kept;
     }
@@ -639,7 +485,7 @@ class FunctionMaker {
         jump_to(position(), &Instruction::c, block, *one.getCaseSuccessor());
         emit({.code = kind == Kind::I32 ? Code::Case32 : Code::Case64,
               .a = value,
-              .b = frame_.constant(*one.getCaseValue())});
+              .b = frame().constant(*one.getCaseValue())});
       }
       jump_to(position(), &Instruction::a, block, *choice->getDefaultDest());
       emit({.code = Code::Jump});
@@ -647,20 +493,15 @@ class FunctionMaker {
     }
     if (const auto* end = llvm::dyn_cast<llvm::ReturnInst>(&i)) {
       if (const Value* value = end->getReturnValue(); value && !llvm::isa<llvm::UndefValue>(value))
-        move(function_.result, read(value), bytes_of_type(value->getType(), module_.layout));
+        move(returned(), read(value), bytes_of_value(value->getType()));
     } else if (!llvm::isa<llvm::UnreachableInst>(i)) {
       throw Missing();
     }
     emit({.code = Code::Return});
   }
 
-  ModuleMaker& module_;
   const llvm::Function& from_;
-  Function function_;
-  FrameMaker frame_;
   uint32_t callees_bytes_ = 0;
-  llvm::DenseMap<const Value*, int32_t> slots_;
-  llvm::DenseMap<const Value*, uint32_t> left_;  ///< uses to come of what one block alone uses
   llvm::DenseMap<const BasicBlock*, int32_t> starts_;
   struct Jump {
     int32_t number;

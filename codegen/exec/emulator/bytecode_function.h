@@ -1,0 +1,56 @@
+// The code of one function under way: instructions, and where in the frame each value of LLVM's lies.
+#pragma once
+
+#include <llvm/ADT/DenseMap.h>
+#include <llvm/IR/Instructions.h>
+
+#include <optional>
+
+#include "codegen/exec/emulator/bytecode_frame.h"
+#include "codegen/exec/emulator/bytecode_module.h"
+
+namespace tegula::emulator::bytecode {
+
+/// Its result has the very bits of its operand, or the first of them.
+bool is_alias(const llvm::Instruction& i);
+
+/// Values that one block alone uses share room.
+class FunctionCode {
+ public:
+  FunctionCode(ModuleMaker& module, const llvm::Function& from);
+
+  ModuleMaker& module() { return module_; }
+  FrameMaker& frame() { return frame_; }
+  uint32_t bytes_of_value(const llvm::Type* type) const;
+
+  int32_t position() const { return int32_t(function_.code.size()); }
+  Instruction& emit(Instruction i) { return function_.code.emplace_back(i); }
+  Instruction& instruction(int32_t number) { return function_.code[size_t(number)]; }
+  void move(int32_t to, int32_t from, uint32_t bytes);
+  void apply(const Computation& computation, uint32_t count, int32_t to, int32_t a, int32_t b = 0, int32_t c = 0);
+
+  /// Where the value lies; emits what makes it lie somewhere.
+  int32_t read(const llvm::Value* value);
+  /// Where the instruction's result goes; to be asked for behind its operands.
+  int32_t result(const llvm::Instruction& i);
+  /// Where what the function returns lies until it does.
+  int32_t returned() const { return function_.result; }
+  /// How far from the frame's begin what the pointer points to lies; none if that is elsewhere.
+  std::optional<int32_t> frame_offset(const llvm::Value* pointer);
+  /// Behind each instruction: what nobody reads any more leaves its room.
+  void release_operands(const llvm::Instruction& i);
+
+  /// `callees_bytes`: the most that a called function needs.
+  Function finish(uint32_t callees_bytes);
+
+ private:
+  int32_t slot_of_array(const llvm::AllocaInst& array);
+
+  ModuleMaker& module_;
+  Function function_;
+  FrameMaker frame_;
+  llvm::DenseMap<const llvm::Value*, int32_t> slots_;
+  llvm::DenseMap<const llvm::Value*, uint32_t> left_;  ///< uses to come of what one block alone uses
+};
+
+}  // namespace tegula::emulator::bytecode
