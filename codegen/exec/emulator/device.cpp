@@ -425,9 +425,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     launch.track_writes = code.tiers.facts().async_proxy;
     launch.ranges = memory_.table();
     launch.goes_on(0);
-    const auto begin = std::chrono::steady_clock::now();
-    pool_.run(launch);
-    code.tiers.add_seconds(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    code.tiers.add_seconds(pool_.run(launch));
     tell_warnings(launch, code.image, code.tiers.facts().places);
     const char* stopped = launch.stopped;
     if (!launch.fault && !stopped) return;

@@ -23,7 +23,7 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
+#include <ctime>
 #include <mutex>
 
 #include "codegen/compile.h"
@@ -373,9 +373,20 @@ void Jit::Impl::make_engine() {
 
 Jit::~Jit() = default;
 
+namespace {
+
+/// Processor time of the calling thread.
+double thread_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
+}
+
+}  // namespace
+
 /// Notes what is known of the kernel, and its bytecode; else returns LLVM's object code for the host.
 std::string Jit::Impl::make(const KernelImage& image, const Target& target, Tier tier, JitKernel& kernel) {
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = thread_seconds();
   llvm::TargetMachine& machine = this->machine(tier);
   std::string messages;
   StashedModule taken = take_module(image.bitcode);
@@ -411,8 +422,7 @@ std::string Jit::Impl::make(const KernelImage& image, const Target& target, Tier
   auto object = must(llvm::orc::SimpleCompiler(machine)(*module), "code");
   if (!messages.empty()) refuse(image, messages);
   kernel.frame_bytes = told.stack_bytes();
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  kernel.optimising_seconds = kOptimising * seconds.count();
+  kernel.optimising_seconds = kOptimising * (thread_seconds() - begin);
   return object->getBuffer().str();
 }
 

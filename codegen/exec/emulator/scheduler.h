@@ -161,7 +161,7 @@ struct KernelCode {
 /// One launch, shared by its workers.
 struct Launch {
   std::atomic<const KernelCode*> code = nullptr;
-  /// Told now and then, while the launch runs, for how many seconds it has; may set other `code`.
+  /// Told now and then, while the launch runs, how many seconds a worker has computed for it; may set other `code`.
   std::function<void(double)> goes_on;
   void* const* args = nullptr;
   Grid grid;
@@ -426,15 +426,19 @@ class WorkerPool {
   ~WorkerPool();
 
   unsigned size() const { return unsigned(workers_.size()); }
-  /// Runs the launch to its end. One at a time; more callers wait.
-  void run(Launch& launch);
+  /// Runs the launch to its end, and tells how many seconds of processor time a worker took, on average. One at a time;
+  /// more callers wait.
+  double run(Launch& launch);
 
  private:
   void work(size_t index);
   void wait_for_end(std::unique_lock<std::mutex>& lock, Launch& launch);
+  /// Of the first `wanted_` workers, since they exist. On a loaded machine time passes in which nobody computes.
+  double processor_seconds();
 
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::thread> threads_;
+  double seconds_before_ = 0;  ///< this launch
   std::mutex run_mutex_;
   std::mutex mutex_;
   std::condition_variable start_, done_;

@@ -22,7 +22,7 @@ class TieredCode {
   /// What holds for all of it.
   const JitKernel& facts() const { return *first_; }
 
-  /// Notes that the kernel has run for that long in an earlier launch, or so far in this one.
+  /// Notes that a worker has computed for that long in an earlier launch, or so far in this one.
   void add_seconds(double seconds);
   void optimise_if_due(double seconds_of_launch);
 

@@ -1,5 +1,7 @@
 // The host threads of the workers, and what ends a launch from outside: Ctrl-C, its limit of time, the caller.
+#include <pthread.h>
 #include <signal.h>
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -75,10 +77,11 @@ void WorkerPool::wait_for_end(std::unique_lock<std::mutex>& lock, Launch& launch
   if (done_.wait_for(lock, kShort, ended)) return;
   Interrupts interrupts;
   auto tell = [&] {
+    const double computed = (processor_seconds() - seconds_before_) / double(wanted_);
     lock.unlock();
     std::exception_ptr error;
     try {
-      launch.goes_on(seconds());
+      launch.goes_on(computed);
     } catch (...) {
       error = std::current_exception();
     }
@@ -99,7 +102,18 @@ void WorkerPool::wait_for_end(std::unique_lock<std::mutex>& lock, Launch& launch
   }
 }
 
-void WorkerPool::run(Launch& launch) {
+double WorkerPool::processor_seconds() {
+  double sum = 0;
+  for (size_t i = 0; i < wanted_; ++i) {
+    clockid_t clock{};
+    timespec now{};
+    if (pthread_getcpuclockid(threads_[i].native_handle(), &clock) != 0 || clock_gettime(clock, &now) != 0) continue;
+    sum += double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
+  }
+  return sum;
+}
+
+double WorkerPool::run(Launch& launch) {
   std::lock_guard run_lock(run_mutex_);
   uint64_t useful = (launch.programs + launch.resident_programs - 1) / launch.resident_programs;
   size_t wanted = launch.check_races ? 1 : size_t(std::min<uint64_t>(workers_.size(), useful));
@@ -107,10 +121,12 @@ void WorkerPool::run(Launch& launch) {
   std::unique_lock lock(mutex_);
   launch_ = &launch;
   wanted_ = left_ = wanted;
+  seconds_before_ = processor_seconds();
   ++generation_;
   start_.notify_all();
   wait_for_end(lock, launch);
   if (launch.host_error) std::rethrow_exception(launch.host_error);
+  return (processor_seconds() - seconds_before_) / double(wanted);
 }
 
 void WorkerPool::work(size_t index) {
