@@ -23,7 +23,10 @@ optimise=-O0
 cmake -S tests/fuzz -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER="$clang" -DCMAKE_CXX_FLAGS_FUZZ=$optimise
 cmake --build build/fuzz --parallel "${TEGULA_JOBS:-$(nproc)}"
 
-python3 tests/fuzz/seeds.py build/fuzz/seeds
+# Those of a short run take a quarter of it, at -O0 some 8 KB a second.
+some=()
+[ "$seconds" -ge 600 ] || some=($((seconds * 2000)) "$seed")
+python3 tests/fuzz/seeds.py build/fuzz/seeds "${some[@]}"
 mkdir -p build/fuzz/corpus build/fuzz/found
 exec build/fuzz/front_end_fuzzer -seed="$seed" -max_total_time="$seconds" -max_len=4096 -timeout=20 -rss_limit_mb=4096 \
   -dict=tests/fuzz/words.dict -artifact_prefix=build/fuzz/found/ build/fuzz/corpus tests/fuzz/corpus build/fuzz/seeds

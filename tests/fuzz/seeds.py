@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Writes the texts that fuzzing starts from: seeds.py FOLDER. They are the kernels of the tree, one a file, so that they
-are short: functions of .py files, texts of the golden files, raw strings of the tests."""
+"""Writes the texts that fuzzing starts from: seeds.py FOLDER [BYTES [SEED]]. They are the kernels of the tree, one a file,
+so that they are short: functions of .py files, texts of the golden files, raw strings of the tests. With BYTES some of
+them, chosen by SEED, that have no more in all: libFuzzer runs every one before it makes the first of its own."""
 
 import hashlib
 import pathlib
+import random
 import re
+import shutil
 import sys
 import textwrap
 
@@ -57,12 +60,28 @@ def seeds():
         yield from from_test(path.read_text())
 
 
+MOST = 2000  # bytes of one, where not all are taken
+
+
+def some_of(texts, length, seed):
+    chosen = sorted(t for t in texts if len(t) <= MOST)
+    random.Random(seed).shuffle(chosen)
+    for text in chosen:
+        length -= len(text)
+        if length < 0:
+            return
+        yield text
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
-    for text in seeds():
-        if re.search(r"(\b\w+\(x\); ){8}", text):  # inlined up to the limit: seconds each
-            continue
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    # Inlined up to the limit: seconds each.
+    texts = {text for text in seeds() if not re.search(r"(\b\w+\(x\); ){8}", text)}
+    if len(sys.argv) > 2:
+        texts = some_of(texts, int(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else "")
+    for text in texts:
         (folder / hashlib.sha1(text.encode()).hexdigest()).write_text(text)
 
 

@@ -39,6 +39,7 @@ OPERATORS = {
     ast.Eq: "==",
     ast.NotEq: "!="
 }
+LOOP_OPTIONS = ["num_stages", "warp_specialize"]  # those of C++; the others change no result
 HOST_TYPES = {
     "float32": "float",
     "float64": "double",
@@ -87,8 +88,10 @@ class Translator:
     def Assign(self, s):
         target = s.targets[0]
         if isinstance(target, ast.Tuple):
-            parts = [t.id for t in target.elts]
-            self.put(f"auto [{', '.join(p + '_' for p in parts)}] = unpack<{len(parts)}>({self.text(s.value)});")
+            parts, value = [t.id for t in target.elts], self.text(s.value)
+            if not self.calls_own(s.value):
+                value = f"unpack<{len(parts)}>({value})"
+            self.put(f"auto [{', '.join(p + '_' for p in parts)}] = {value};")
             for part in parts:
                 self.assign(part, part + "_")
         else:
@@ -110,7 +113,7 @@ class Translator:
             self.put(f"for (int {name}_ = 0; {name}_ < {self.text(call.args[0])}; ++{name}_) {{")
             self.put(f"  Tile {name} = {name}_;")
         else:
-            options = ", ".join(f".{k.arg} = {self.text(k.value)}" for k in call.keywords)
+            options = ", ".join(f".{k.arg} = {self.text(k.value)}" for k in call.keywords if k.arg in LOOP_OPTIONS)
             bounds = ", ".join(map(self.text, call.args)) + (", 1" if options and len(call.args) < 3 else "")
             self.put(f"for (Tile {name} : range({bounds}{', {' + options + '}' if options else ''})) {{")
         self.block(s.body)
@@ -159,7 +162,13 @@ class Translator:
                 e.value, ast.Name) and e.value.id == "tl" else f"{self.text(e.value)}.{e.attr}()"
         return self.call(e)
 
+    def calls_own(self, e):
+        """Whether it is a call of a function of the text, which in C++ gives an array of tiles."""
+        return isinstance(e, ast.Call) and isinstance(e.func, ast.Name)
+
     def call(self, e):
+        if self.calls_own(e):
+            return f"{self.function(e.func.id)}({', '.join(map(self.text, e.args))})"
         arguments = [
             self.function(a.id) if isinstance(a, ast.Name) and a.id in self.functions else self.text(a) for a in e.args
         ]
@@ -174,10 +183,16 @@ class Translator:
     def function(self, name):
         function = self.functions[name]
         parameters = ", ".join(f"Tile {a.arg}" for a in function.args.args)
-        return f"[]({parameters}) {{ return {self.text(function.body[0].value)}; }}"
+        value = function.body[0].value
+        if isinstance(value, ast.Tuple):
+            given = f"std::array<Tile, {len(value.elts)}>{{{', '.join(map(self.text, value.elts))}}}"
+        else:
+            given = self.text(value)
+        return f"[]({parameters}) {{ return {given}; }}"
 
 
-PROGRAM = """#include <cstdio>
+PROGRAM = """#include <array>
+#include <cstdio>
 #include <fstream>
 #include <iterator>
 

@@ -1,5 +1,6 @@
 """The fuzzer of kernels itself: some kernels are right, a wrong value is seen, and a case is made as small as it can."""
 
+import ast
 import contextlib
 import io
 import pathlib
@@ -9,6 +10,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import fuzz  # ends with 77 where numpy is missing
 import check
+import cpp_kernels
 import generate
 import reduce
 from element_types import BY_NAME, decode, encode, round_to, storage
@@ -40,6 +42,13 @@ class Fuzz(unittest.TestCase):
         self.assertIn("tl.sort", small["text"])
         self.assertLessEqual(len(small["text"].splitlines()), 5, small["text"])
         self.assertEqual((small["programs"], small["num_warps"]), (1, 1))
+
+    def test_kernels_have_a_form_in_cpp(self):
+        told = set()
+        for seed in range(60):
+            tree = ast.parse(generate.case(seed)["text"])
+            told |= set(cpp_kernels.Translator(tree).kernel(generate.case(seed)).split())
+        self.assertIn("std::array<Tile,", told)  # functions of pairs
 
     def test_every_number_of_small_types_is_read_as_it_was_written(self):
         for name in ("float8e4nv", "float8e5", "float16", "bfloat16"):
