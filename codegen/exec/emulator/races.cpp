@@ -184,7 +184,8 @@ bool Races::conflicts(const Slot& before, const Access_& now, uint8_t bytes) con
   return before.program != now.program.clocks.id && (before.program_only || now.order.program_only);
 }
 
-void Races::record_write(Cells& cells, size_t cell, const Slot& slot, const Access_& now) {
+[[gnu::always_inline]] inline void Races::record_write(Cells& cells, size_t cell, const Slot& slot,
+                                                       const Access_& now) {
   auto remains = [&](const Slot* other) { return other && (other->bytes & ~slot.bytes) != 0; };
   Slot *first = cells.writes.find(0, cell), *second = cells.writes.find(1, cell);
   int place = 0;
@@ -196,7 +197,7 @@ void Races::record_write(Cells& cells, size_t cell, const Slot& slot, const Acce
     if (Slot* read = cells.reads.find(i, cell); read && !remains(read)) read->bytes = 0;
 }
 
-void Races::record_read(Cells& cells, size_t cell, const Slot& slot, const Access_& now) {
+[[gnu::always_inline]] inline void Races::record_read(Cells& cells, size_t cell, const Slot& slot, const Access_& now) {
   for (int i = 0; i < 2; ++i)
     if (Slot* other = cells.reads.find(i, cell);
         other && other->bytes && other->program == slot.program && other->warp == slot.warp) {
@@ -247,7 +248,8 @@ uint32_t bytes_of_cell(uint64_t cell, uint64_t address, uint64_t count) {
 
 }  // namespace
 
-void Races::check(Cells& cells, size_t cell, const Access_& now, const Slot& slot, uint64_t address, bool same_value) {
+[[gnu::always_inline]] inline void Races::check(Cells& cells, size_t cell, const Access_& now, const Slot& slot,
+                                                uint64_t address, bool same_value) {
   const uint8_t bytes = slot.bytes;
   for (int i = 0; i < 2; ++i)
     if (const Slot* before = cells.writes.find(i, cell);
