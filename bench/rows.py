@@ -5,12 +5,11 @@
 
 Tegula runs the kernels of kernels/ over all configurations of their files; Triton runs the same texts over the same
 configurations, with rows padded to powers of two, and the kernels of its tutorials (peer_kernels.py) over warps and
-stages. Each side's configurations are
-checked against double precision and timed, and its best one goes into the comparison: interleaved rounds (harness.py)
-with the L2 cache overwritten before each launch, or graph replays over rotating tensors for kernels under 30 us. In the
-same rounds run Tegula's best once more (A/A) and without overlap of launches (alone), torch, torch.compile, a copy where
-one matrix is read, and for two chains the separate kernels of tutorial 03. Both sides' winners are
-checked again afterwards.
+stages. Each side's configurations are checked against double precision and timed, and its best one goes into the
+comparison: interleaved rounds (harness.py) with the L2 cache overwritten before each launch, or graph replays over
+rotating tensors for kernels under 30 us. In the same rounds run Tegula's best once more (A/A) and without overlap of
+launches (alone), torch, torch.compile, a copy where one matrix is read, and for two chains the separate kernels of
+tutorial 03. Both sides' winners are checked again afterwards.
 
 Writes rows.json as it goes, at the end rows.txt, rows.md, softmax_f32.svg and softmax_bf16.svg.
 """
@@ -70,6 +69,11 @@ class Case(side_by_side.Case):
     def __str__(self):
         return f"{self.name} {self.rows}x{self.cols} {self.dtype_name}"
 
+    @property
+    def rows_class(self):
+        """Few rows, or many: as kernels/launch_rules.cpp has it."""
+        return 0 if self.rows <= self.sms else 1 if self.rows <= 16 * self.sms else 2
+
     # What subclasses say: torch(inputs, weight, bias), arguments(i) of the library's kernel, fixed constexprs, peers().
     fixed = {}
 
@@ -83,25 +87,9 @@ class Case(side_by_side.Case):
             at_once = max(1, self.sms // blocks * 15 // 16) * per_sm  # as kernels/launch_rules.cpp has it
         return min(tiles, at_once) if how["STAGES"] > 0 and how["PIECE"] == 0 else tiles
 
-    def configs(self, extent=None):
-        """Those that the library's file leaves for this shape, with what its heuristics say. `extent`: of a row in a tile; by
-        default as the file has it."""
-        module = load_module(self.file)
-        found = {}
-        fitting = module.fitting_runs if self.file == "elementwise" else module.fitting
-        few = 0 if self.rows <= self.sms else 1
-        for c in fitting(module.configs(), {"cols": self.cols, "x_ptr": self.weight, "rows_class": few}):
-            how = dict(c.kwargs) | self.fixed | {"num_warps": c.num_warps, "num_ctas": c.num_ctas}
-            if self.file != "elementwise":
-                how["BLOCK"] = extent or module.extent(self.cols, self.element, c.num_warps * c.num_ctas, how["ROWS"])
-            if self.file in ("norm", "softmax"):
-                how["EVEN"] = self.cols == how["BLOCK"]
-            if self.file == "elementwise":
-                how["EVEN"] = self.rows % how["ROWS"] == 0 and self.cols % how["COLS"] == 0
-            if getattr(c, "maxnreg", None):
-                how["maxnreg"] = c.maxnreg
-            found[" ".join(f"{k}={v}" for k, v in (dict(c.kwargs) | {"w": c.num_warps, "c": c.num_ctas, "r": how.get("maxnreg", 0)}).items())] = how
-        return found
+    def configs(self, **given):
+        """Those that the library's file leaves for this shape, with what its heuristics say but for `given`."""
+        return side_by_side.configurations(getattr(load_module(self.file), self.function), self.arguments(0), self.fixed, **given)
 
     def exact(self, index):
         inputs, _ = self.sets[index]
@@ -130,7 +118,8 @@ class Case(side_by_side.Case):
 
             return programs
 
-        for label, how in self.configs(self.block).items():
+        padded = {} if self.file == "elementwise" else {"BLOCK": self.block}
+        for label, how in self.configs(**padded).items():
             if how["num_ctas"] > 1:
                 continue  # its reductions stay inside a block
             yield label, function, grid(how), self.arguments, how
@@ -160,11 +149,11 @@ class Softmax(Case):
 
     @property
     def fixed(self):
-        return {"WIDTH": 16 // self.element, "KIND": "softmax", "CAUSAL": False}
+        return {"KIND": "softmax", "CAUSAL": False}
 
     def arguments(self, i):
         (x,), out = self.sets[i]
-        return out, x, None, None, self.cols, self.cols, 0, self.rows, self.cols, 1, 0, 1.0, 2
+        return out, x, None, None, self.cols, self.cols, 0, self.rows, self.cols, 1, 0, 1.0, self.rows_class
 
     def peers(self):
         for w in WARPS:
@@ -187,7 +176,7 @@ class ScaledSoftmax(Softmax):
 
     def arguments(self, i):
         (x,), out = self.sets[i]
-        return out, x, None, self.bias, self.cols, self.cols, 0, self.rows, self.cols, 1, 0, self.scale, 2
+        return out, x, None, self.bias, self.cols, self.cols, 0, self.rows, self.cols, 1, 0, self.scale, self.rows_class
 
     peers = Case.peers
 
@@ -218,7 +207,7 @@ class ExpNormalise(Softmax):
 
     @property
     def fixed(self):
-        return {"WIDTH": 16 // self.element, "KIND": "exp_normalize", "CAUSAL": False}
+        return {"KIND": "exp_normalize", "CAUSAL": False}
 
     peers = Case.peers
 
@@ -262,7 +251,7 @@ class Norm(Case):
         inputs, out = self.sets[i]
         n = self.cols
         return (out, inputs[0], inputs[1] if self.residual else None, None, None, None, self.weight, self.bias if self.center else None,
-                n, n, n if self.residual else 0, 0, self.rows, n, EPS, 2)
+                n, n, n if self.residual else 0, 0, self.rows, n, EPS, self.rows_class)
 
     def peers(self):
         for w in WARPS:
@@ -280,7 +269,7 @@ class SwiGlu(Case):
 
     def arguments(self, i):
         (gate, up), out = self.sets[i]
-        return out, gate, up, self.cols, self.cols, self.cols, self.rows, self.cols, 2
+        return out, gate, up, self.cols, self.cols, self.cols, self.rows, self.cols, self.rows_class
 
     def peers(self):
         count = self.rows * self.cols

@@ -51,6 +51,26 @@ def jit_function(function):
     return function
 
 
+def configurations(function, arguments, fixed, **given):
+    """{label: constexprs and options} of an autotuned kernel of kernels/: what its pruning leaves for these arguments, with
+    what its heuristics say, but for those that are given."""
+    rules, inner = {}, function
+    while not isinstance(inner, triton.JITFunction):
+        rules |= getattr(inner, "values", {})
+        inner = inner.fn
+    known = dict(zip(inner.arg_names, arguments)) | fixed
+    found = {}
+    for c in function.early_config_prune(function.configs, known):
+        how = dict(c.kwargs) | fixed | given | {"num_warps": c.num_warps, "num_ctas": c.num_ctas}
+        if c.maxnreg:
+            how["maxnreg"] = c.maxnreg
+        for name, rule in rules.items():
+            how.setdefault(name, rule(known | how))
+        shown = dict(c.kwargs) | {"w": c.num_warps, "c": c.num_ctas, "r": c.maxnreg or 0}
+        found[" ".join(f"{k}={v}" for k, v in shown.items())] = how
+    return found
+
+
 class Case:
     """One function on matrices of one shape and type, with as many sets of tensors (inputs, out) as the timing needs."""
 
