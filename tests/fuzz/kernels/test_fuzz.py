@@ -13,6 +13,7 @@ import check
 import cpp_kernels
 import generate
 import reduce
+import values
 from element_types import BY_NAME, decode, encode, round_to, storage
 from reference import Undecided
 
@@ -50,14 +51,19 @@ class Fuzz(unittest.TestCase):
             told |= set(cpp_kernels.Translator(tree).kernel(generate.case(seed)).split())
         self.assertIn("std::array<Tile,", told)  # functions of pairs
 
+    def test_products_of_doubles_that_a_sum_contracts_have_a_bound(self):
+        squared = lambda x: values.multiply(*[values.Tile(values.float64, x)] * 2)
+        self.assertTrue(squared(13.0**7).exact)
+        self.assertGreaterEqual(squared(13.0**8).bound, values.unit_of(13.0**16, values.float64))
+
     def test_every_number_of_small_types_is_read_as_it_was_written(self):
         for name in ("float8e4nv", "float8e5", "float16", "bfloat16"):
             t = BY_NAME[name]
             raw = check.np.arange(2**t.bits).astype(storage(t) if name != "float16" else "u2")
-            values = decode(raw.view(storage(t)), t)
-            finite = check.np.isfinite(values)
-            self.assertTrue((encode(values[finite], t).view(raw.dtype) == raw[finite]).all(), name)
-            self.assertTrue((round_to(values[finite], t) == values[finite]).all(), name)
+            read = decode(raw.view(storage(t)), t)
+            finite = check.np.isfinite(read)
+            self.assertTrue((encode(read[finite], t).view(raw.dtype) == raw[finite]).all(), name)
+            self.assertTrue((round_to(read[finite], t) == read[finite]).all(), name)
 
     def test_numbers_are_rounded_to_the_nearest(self):
         random = check.np.random.default_rng(1)

@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 
-from element_types import Undecided, common, common_with_number, float32, integer_in, int1, round_to
+from element_types import Undecided, common, common_with_number, float32, float64, integer_in, int1, round_to
 
 
 def is_number(x):
@@ -131,6 +131,12 @@ def unit_of(value, t):
         return np.where(np.isfinite(value), np.maximum(np.abs(value), 2.0**t.lowest) * t.epsilon, 0)
 
 
+def digits(value):
+    """How many binary digits a double has, from the first one to the last that is not 0."""
+    mantissa = np.ldexp(np.frexp(np.where(np.isfinite(value), value, 0))[0], 53).astype(np.int64)
+    return np.where(mantissa != 0, 54 - np.frexp((mantissa & -mantissa).astype(np.float64))[1], 0)
+
+
 def operands(x, y, divides=False):
     """Two operands in the type in which they meet, and that type."""
     if is_number(x) and is_number(y):
@@ -157,7 +163,10 @@ def multiply(x, y):
     x, y, t = operands(x, y)
     if t.is_float:
         bound = bound_of(x, y, lambda: np.abs(x.value) * y.bound + np.abs(y.value) * x.bound + x.bound * y.bound)
-        return rounded(x.value * y.value, bound, t, inexact=True)
+        value = x.value * y.value
+        if t is float64 and np.any(long := digits(x.value) + digits(y.value) > 53):  # `value` is rounded already
+            bound = (0 if bound is None else bound) + np.where(long, unit_of(value, t), 0)
+        return rounded(value, bound, t, inexact=True)
     if t is int1:
         raise Undecided("arithmetic on int1")
     return Tile(t, x.value * y.value)
