@@ -8,13 +8,18 @@ squared differences from it are corrected by each element, and put together by C
 import triton
 import triton.language as tl
 
-from reduce import column_configs, first_larger, first_smaller, fitting_columns, neutral
+from reduce import column_configs, first_larger, first_smaller, first_so_far, fitting_columns, neutral
 from tiles import united
 
 
 def configs():
     """Those of reduce_columns with 32 elements a thread at most, which are kept twice."""
     return [c for c in column_configs() if c.kwargs["ROWS"] * c.kwargs["COLS"] <= 1024 * c.num_warps]
+
+
+def configs_of_extremes():
+    """Those that load a step ahead: ptxas sends off a step's own loads one after the other, between their comparisons."""
+    return [c for c in configs() if c.kwargs["STAGES"] == 2 or c.kwargs["ROWS"] <= 2]
 
 
 @triton.jit
@@ -89,7 +94,7 @@ def column_variance(out_ptr, mean_ptr, x_ptr, out_stride, mean_stride, x_stride,
             tl.store(mean_ptr + matrix * mean_stride + col, mean[None, :].to(mean_ptr.dtype.element_ty), mask=col < cols)
 
 
-@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_columns})
+@triton.autotune(configs=configs_of_extremes(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_columns})
 @triton.jit
 def column_extreme(index_ptr, out_ptr, x_ptr, index_stride, out_stride, x_stride, x_stride_1, outer, rows, cols, rows_class, partials_ptr,
                    counters_ptr, KIND: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, PROGRAMS: tl.constexpr,
@@ -99,15 +104,11 @@ def column_extreme(index_ptr, out_ptr, x_ptr, index_stride, out_stride, x_stride
     parts, part, group, matrix, col = place(outer, cols, COLS)
     x_ptr += matrix * x_stride
     value = tl.full([ROWS, COLS], none, tl.float32)
-    place = tl.full([ROWS, COLS], NOWHERE, tl.int32)
+    place = tl.broadcast_to((part * ROWS + tl.arange(0, ROWS))[:, None], [ROWS, COLS])
     for first in tl.range(part * ROWS, rows, parts * ROWS, num_stages=STAGES):
         row = (first + tl.arange(0, ROWS))[:, None]
         x = tl.load(x_ptr + row.to(tl.int64) * x_stride_1 + col, mask=(row < rows) & (col < cols), other=none).to(tl.float32)
-        at = tl.broadcast_to(tl.where(row < rows, row, NOWHERE), [ROWS, COLS])
-        if KIND == "max":
-            value, place = first_larger(value, place, x, at)
-        else:
-            value, place = first_smaller(value, place, x, at)
+        value, place = first_so_far(value, place, x, tl.broadcast_to(row, [ROWS, COLS]), KIND)
     value, place = first_extreme(value, place, KIND)
     last = True
     if parts > 1:

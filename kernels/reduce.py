@@ -174,6 +174,16 @@ def first_smaller(value_a, index_a, value_b, index_b):
     return first_of(value_a, index_a, value_b, index_b, -1)
 
 
+@triton.jit
+def first_so_far(value, place, x, at, KIND: tl.constexpr):
+    """The same for places `at` that lie behind `place`: of equal ones, and of NaNs, the former stays."""
+    if KIND == "max":
+        taken = ~(x <= value) & (value == value)
+    else:
+        taken = ~(x >= value) & (value == value)
+    return tl.where(taken, x, value), tl.where(taken, at, place)
+
+
 @triton.autotune(configs=row_configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_rows})
 @triton.jit
 def reduce_rows(out_ptr, index_ptr, x_ptr, x_stride, rows, cols, rows_class, KIND: tl.constexpr, ROWS: tl.constexpr,
@@ -182,17 +192,13 @@ def reduce_rows(out_ptr, index_ptr, x_ptr, x_stride, rows, cols, rows_class, KIN
     x_row = x_ptr + row.to(tl.int64) * x_stride
     none: tl.constexpr = neutral(KIND)
     acc = tl.full([ROWS, WIDTH], none, tl.float32)
-    at = tl.full([ROWS, WIDTH], 2147483647, tl.int32)
+    at = tl.broadcast_to(tl.arange(0, WIDTH)[None, :], [ROWS, WIDTH])
     for first in tl.range(0, cols, WIDTH, num_stages=STAGES):
         col = first + tl.arange(0, WIDTH)[None, :]
         mask = (row < rows) & (col < cols)
         x = tl.load(x_row + col, mask=mask, other=none).to(tl.float32)
         if index_ptr is not None:
-            place = tl.where(mask, tl.broadcast_to(col, [ROWS, WIDTH]), 2147483647)
-            if KIND == "max":
-                acc, at = first_larger(acc, at, x, place)
-            else:
-                acc, at = first_smaller(acc, at, x, place)
+            acc, at = first_so_far(acc, at, x, tl.broadcast_to(col, [ROWS, WIDTH]), KIND)
         else:
             acc = combined(acc, x, KIND)
     out = row
