@@ -1,5 +1,7 @@
 #include "codegen/lower/combine.h"
 
+#include <bit>
+
 namespace tegula::lower {
 
 Combining::Key Combining::key_of_operand(int r) const {
@@ -78,6 +80,29 @@ int Combining::partials_together(int partials) const {
   int width = partials;
   for (const ir::Value* x : op_.operands) width = int(std::min<int64_t>(width, 16 / element_bytes(x)));
   return width;
+}
+
+std::vector<int> Combining::own_bits(uint32_t idle) const {
+  std::vector<int> own;
+  for (int bit = 0; bit < 5 + std::countr_zero(unsigned(l_.num_warps())); ++bit)
+    if (!(idle >> bit & 1) && !(bit >= 5 && moves_along_axis(Dim::Warp, bit - 5))) own.push_back(bit);
+  return own;
+}
+
+size_t Combining::vector_width(size_t i, size_t elements) const {
+  const ir::Value* x = op_.operand(int(i));
+  int64_t width = x->type.bits() % 8 ? 1 : 16 / element_bytes(x);
+  while (elements % size_t(width)) width /= 2;
+  return size_t(width);
+}
+
+llvm::Value* Combining::place_of_vector(int64_t area, size_t i, size_t elements, size_t first, llvm::Value* row,
+                                        const std::vector<int>& own) {
+  const size_t width = vector_width(i, elements);
+  llvm::Value* vector =
+      l_.b.CreateAdd(l_.b.CreateMul(row, l_.i32(int64_t(elements / width))), l_.i32(int64_t(first / width)));
+  llvm::Value* at = l_.b.CreateAdd(l_.b.CreateShl(vector, l_.i32(int64_t(own.size()))), bits_of_thread(own));
+  return address(area, at, int64_t(width) * element_bytes(op_.operand(int(i))));
 }
 
 }  // namespace tegula::lower

@@ -46,6 +46,16 @@ class Combining {
   /// As many partials as one access may cover.
   int partials_together(int partials) const;
 
+  // Or lane by lane: vectors of some of a thread's elements along the other axes, those of the lanes side by side.
+  /// Bits of the thread's index that tell its elements from those of others, which `idle` bits do not.
+  std::vector<int> own_bits(uint32_t idle) const;
+  /// How many of a thread's `elements` a vector of operand i has.
+  size_t vector_width(size_t i, size_t elements) const;
+  /// Where the vector of operand i stands that begins with the thread's element number `first` of `elements`, in the
+  /// row with that number; a row has all elements of all threads.
+  llvm::Value* place_of_vector(int64_t area, size_t i, size_t elements, size_t first, llvm::Value* row,
+                               const std::vector<int>& own);
+
   Lowering& l_;
   const ir::Op& op_;
   const ir::Type& in_;

@@ -161,26 +161,15 @@ class Reduction : Combining {
   void reduce_warps_along_lanes() {
     const int warps = 1 << warps_.size();
     const uint32_t idle = idle_bits();
-    std::vector<int> own, along;  // bits of the thread's index
-    for (int bit = 0; bit < 5 + std::countr_zero(unsigned(l_.num_warps())); ++bit)
-      if (!(idle >> bit & 1) && !(bit >= 5 && moves_along_axis(Dim::Warp, bit - 5))) own.push_back(bit);
+    const std::vector<int> own = own_bits(idle);
+    std::vector<int> along;  // bits of the thread's index
     for (int bit : warps_) along.push_back(5 + bit);
     std::vector<Group*> partials;
     for (auto& [key, g] : partial_) partials.push_back(&g);
     const std::vector<int64_t> begin = areas(warps);
-    auto width_of = [&](size_t i) {
-      const ir::Type& type = op_.operand(int(i))->type;
-      int64_t width = type.bits() % 8 ? 1 : 16 / element_bytes(op_.operand(int(i)));
-      while (partials.size() % size_t(width)) width /= 2;
-      return size_t(width);
-    };
-    // Of the vector that begins with partial result r, from the warp with that number.
+    auto width_of = [&](size_t i) { return vector_width(i, partials.size()); };
     auto place = [&](size_t i, size_t r, llvm::Value* warp) {
-      const size_t width = width_of(i);
-      llvm::Value* row =
-          l_.b.CreateAdd(l_.b.CreateMul(warp, l_.i32(int64_t(partials.size() / width))), l_.i32(int64_t(r / width)));
-      llvm::Value* at = l_.b.CreateAdd(l_.b.CreateShl(row, l_.i32(int64_t(own.size()))), bits_of_thread(own));
-      return address(begin[i], at, int64_t(width) * element_bytes(op_.operand(int(i))));
+      return place_of_vector(begin[i], i, partials.size(), r, warp, own);
     };
     llvm::Value* writer = is_thread(idle, 0);
     for (size_t i = 0; i < begin.size(); ++i)

@@ -143,62 +143,124 @@ class Scan : Combining {
     }
   }
 
-  // Place of the first warp's partial of an element and round: those of the warps side by side, then elements, then
-  // rounds, so that lanes, which have different elements, access different banks.
-  llvm::Value* first_partial(const Key& key, size_t round, int warps) {
-    const int64_t elements = in_.num_elements() / in_.shape[axis_];
-    llvm::Value* element = l_.b.CreateAdd(element_index(key), l_.i32(int64_t(round) * elements));
-    return l_.b.CreateMul(element, l_.i32(warps));
-  }
-
   void exchange_with_warps() {
-    const int warps = 1 << order_.warp_bits.size(), partials = order_.rounds * warps;
-    const std::vector<int64_t> areas = this->areas(partials);
-    llvm::Value* writer = is_last_lane();
-    for (auto& [key, rounds] : runs_) {
-      for (size_t k = 0; k < rounds.size(); ++k)
-        for (size_t i = 0; i < areas.size(); ++i) {
-          llvm::Value* at = l_.b.CreateAdd(first_partial(key, k, warps), warp_);
-          l_.store_shared(address(areas[i], at, element_bytes(op_.operand(int(i)))), {rounds[k].total[i]}, writer,
-                          op_.loc);
-        }
-    }
+    find_partials();
+    store_totals();
     l_.barrier(op_.loc);
-    for (auto& [key, rounds] : runs_) {
-      Group carry;  // of all partials before
-      for (size_t k = 0; k < rounds.size(); ++k) {
-        const std::vector<Group> totals = read_round(areas, key, k, warps);
-        Group before = carry;
-        for (int w = 0; w < warps; ++w) {
-          // The warps of this round behind number w see all that is before them.
-          if (w > 0) before = before.empty() ? carry : choose(l_.b.CreateICmpUGE(warp_, l_.i32(w)), carry, before);
-          carry = carry.empty() ? totals[size_t(w)] : combine(carry, totals[size_t(w)]);
-        }
-        carry_in(rounds[k], &before, k ? nullptr : l_.b.CreateICmpNE(warp_, l_.i32(0)));
+    for (size_t first = 0; first < elements_.size(); first += together_) {
+      std::vector<Group> carry(together_);  // of all partials before, of each element
+      for (size_t k = 0; k < size_t(order_.rounds); ++k) {
+        const std::vector<std::vector<Group>> totals = read_round(first, k);
+        for (size_t e = 0; e < together_; ++e) pass_warps((*elements_[first + e])[k], k, totals[e], carry[e]);
       }
     }
+  }
+
+  void find_partials() {
+    for (auto& [key, rounds] : runs_) keys_.push_back(&key), elements_.push_back(&rounds);
+    warps_ = 1 << order_.warp_bits.size();
+    areas_ = areas(int64_t(order_.rounds) * warps_);
+    own_ = own_bits(idle_bits());
+    if (!lies_along_lanes()) return;
+    for (size_t i = 0; i < areas_.size(); ++i) together_ = std::max(together_, vector_width(i, elements_.size()));
+    along_lanes_ = true;
+  }
+
+  // Bits of the thread's index that do not tell totals apart: of copies, and of lanes along the axis.
+  uint32_t idle_bits() const {
+    uint32_t idle = uint32_t(layout_.free_mask(Dim::Lane)) | uint32_t(layout_.free_mask(Dim::Warp)) << 5;
+    for (int bit : order_.lane_bits) idle |= 1u << bit;
+    return idle;
+  }
+
+  // Whether the banks of shared memory then take less time to give a warp its partials.
+  bool lies_along_lanes() const {
+    const int64_t elements = int64_t(elements_.size());
+    int64_t beside = 0, along = 0;
+    for (size_t i = 0; i < areas_.size(); ++i) {
+      const int64_t bytes = element_bytes(op_.operand(int(i))), width = int64_t(vector_width(i, elements_.size()));
+      const int64_t read = partials_together(warps_);
+      beside += elements * (warps_ / read) * wavefronts(bytes * warps_ * step_of_lanes(), bytes * read);
+      along += warps_ * (elements / width) * wavefronts(bytes * width, bytes * width);
+    }
+    return along < beside;
+  }
+
+  // Of an access of `bytes` by each lane that has elements of its own, which lie so far apart.
+  int64_t wavefronts(int64_t apart, int64_t bytes) const {
+    constexpr int64_t kBytes = 128;
+    int64_t lanes = 1;
+    for (int bit : own_) lanes <<= bit < 5;
+    const int64_t at_a_time = std::max<int64_t>(1, kBytes / std::max(apart, bytes));
+    return (lanes + at_a_time - 1) / at_a_time;
+  }
+
+  // By how many elements along the other axes the first two lanes with elements of their own are apart.
+  int64_t step_of_lanes() const {
+    if (own_.empty() || own_[0] >= 5) return 1;
+    int64_t step = 0;
+    for (int axis = 0; axis < in_.rank(); ++axis)
+      if (axis != axis_) step = step * in_.shape[size_t(axis)] + layout_.basis(Dim::Lane, own_[0], tile_dim(axis));
+    return step;
+  }
+
+  void store_totals() {
+    llvm::Value* writer = is_last_lane();
+    for (size_t i = 0; i < areas_.size(); ++i) {
+      const size_t width = along_lanes_ ? vector_width(i, elements_.size()) : 1;
+      for (size_t k = 0; k < size_t(order_.rounds); ++k)
+        for (size_t first = 0; first < elements_.size(); first += width) {
+          Regs values;
+          for (size_t e = first; e < first + width; ++e) values.push_back((*elements_[e])[k].total[i]);
+          l_.store_shared(place(i, first, k, warp_), values, writer, op_.loc);
+        }
+    }
+  }
+
+  // Where in shared memory the warp's partial of an element stands. Lane by lane (place_of_vector()) a row has those of
+  // a warp and round; else those of the warps stand side by side, then elements, then rounds.
+  llvm::Value* place(size_t i, size_t element, size_t round, llvm::Value* warp) {
+    if (along_lanes_) {
+      llvm::Value* row = l_.b.CreateAdd(warp, l_.i32(int64_t(round) * warps_));
+      return place_of_vector(areas_[i], i, elements_.size(), element, row, own_);
+    }
+    const int64_t elements = in_.num_elements() / in_.shape[size_t(axis_)];
+    llvm::Value* at = l_.b.CreateAdd(element_index(*keys_[element]), l_.i32(int64_t(round) * elements));
+    at = l_.b.CreateAdd(l_.b.CreateMul(at, l_.i32(warps_)), warp);
+    return address(areas_[i], at, element_bytes(op_.operand(int(i))));
+  }
+
+  // What all warps have, of the elements from `first` on that are read together.
+  std::vector<std::vector<Group>> read_round(size_t first, size_t round) {
+    std::vector<std::vector<Group>> out(together_, std::vector<Group>(size_t(warps_), Group(areas_.size(), nullptr)));
+    for (size_t i = 0; i < areas_.size(); ++i) {
+      llvm::Type* type = l_.element_type(op_.operand(int(i))->type);
+      const size_t width = along_lanes_ ? vector_width(i, elements_.size()) : size_t(partials_together(warps_));
+      for (size_t e = 0; e < together_; e += along_lanes_ ? width : 1)
+        for (size_t w = 0; w < size_t(warps_); w += along_lanes_ ? 1 : width) {
+          const Regs read = l_.load_shared(place(i, first + e, round, l_.i32(int64_t(w))), type, int(width), op_.loc);
+          for (size_t n = 0; n < width; ++n) (along_lanes_ ? out[e + n][w] : out[e][w + n])[i] = read[n];
+        }
+    }
+    return out;
+  }
+
+  // Carries what comes before into a round; `carry` is of all partials before, and then of those of the round too.
+  void pass_warps(Run& run, size_t round, const std::vector<Group>& totals, Group& carry) {
+    Group before = carry;
+    for (int w = 0; w < warps_; ++w) {
+      // The warps of this round behind number w see all that is before them.
+      if (w > 0) before = before.empty() ? carry : choose(l_.b.CreateICmpUGE(warp_, l_.i32(w)), carry, before);
+      carry = carry.empty() ? totals[size_t(w)] : combine(carry, totals[size_t(w)]);
+    }
+    carry_in(run, &before, round ? nullptr : l_.b.CreateICmpNE(warp_, l_.i32(0)));
   }
 
   // One thread for each total: the last lane along the axis, of those that hold copies the first.
   llvm::Value* is_last_lane() {
-    uint32_t last = 0, mask = uint32_t(layout_.free_mask(Dim::Lane)) | uint32_t(layout_.free_mask(Dim::Warp)) << 5;
+    uint32_t last = 0;
     for (int bit : order_.lane_bits) last |= 1u << bit;
-    return is_thread(mask | last, reverse_ ? 0 : last);
-  }
-
-  std::vector<Group> read_round(const std::vector<int64_t>& areas, const Key& key, size_t round, int warps) {
-    std::vector<Group> out(size_t(warps), Group(areas.size(), nullptr));
-    const int width = partials_together(warps);
-    llvm::Value* first = first_partial(key, round, warps);
-    for (size_t i = 0; i < areas.size(); ++i) {
-      const ir::Value* x = op_.operand(int(i));
-      for (int w = 0; w < warps; w += width) {
-        llvm::Value* at = address(areas[i], l_.b.CreateAdd(first, l_.i32(w)), element_bytes(x));
-        Regs read = l_.load_shared(at, l_.element_type(x->type), width, op_.loc);
-        for (int k = 0; k < width; ++k) out[size_t(w + k)][i] = read[size_t(k)];
-      }
-    }
-    return out;
+    return is_thread(idle_bits(), reverse_ ? 0 : last);
   }
 
   void set_results() {
@@ -216,7 +278,15 @@ class Scan : Combining {
 
   const AxisOrder order_;
   const bool reverse_;
-  std::map<Key, std::vector<Run>> runs_;           // in the order of the scan
+  std::map<Key, std::vector<Run>> runs_;  // in the order of the scan
+  // Partials in shared memory: a warp's total of each round and element along the other axes.
+  std::vector<const Key*> keys_;
+  std::vector<std::vector<Run>*> elements_;
+  std::vector<int64_t> areas_;
+  std::vector<int> own_;
+  int warps_ = 1;
+  bool along_lanes_ = false;
+  size_t together_ = 1;                            // elements whose partials are read at a time
   llvm::Value *lane_ = nullptr, *warp_ = nullptr;  // null: all elements in one
   llvm::Value* later_lane_ = nullptr;              // whether another lane comes before
   std::vector<llvm::Value*> sources_, reaches_;    // of each step: the lane to fetch from, and whether there is one

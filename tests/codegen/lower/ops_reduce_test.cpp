@@ -423,6 +423,7 @@ TEST(Scans, Axes) {
     for (int axis = 0; axis < int(shape.size()); ++axis) check_scans(shape, axis, next_warps());
   check_scans({64, 64}, 0, 4);
   check_scans({4, 512}, 1, 16);
+  for (const Shape& shape : std::vector<Shape>{{128, 32}, {96, 64}, {256, 8}, {64, 2, 16}}) check_scans(shape, 0, 8);
 }
 
 // Operands that come from elsewhere than from memory: transposed, flattened, sums of products.
@@ -537,13 +538,26 @@ def kernel(x, out, n):
   }
 }
 
+int count(const std::string& text, const std::string& what) {
+  int n = 0;
+  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++n;
+  return n;
+}
+
+// What the warps have of columns lies lane by lane, four columns of a thread in an access: else all lanes of a warp
+// would meet in one bank of shared memory.
+TEST(Scans, WarpsExchangeColumnsInWideAccesses) {
+  const std::string ptx = ptx_of<float>(
+      "@triton.jit\ndef kernel(x, out):\n    i = tl.arange(0, 128)[:, None] * 32 + tl.arange(0, 32)[None, :]\n"
+      "    tl.store(out + i, tl.cumsum(tl.load(x + i), 0))\n",
+      2);
+  constexpr int kRounds = 8, kWarps = 4;
+  EXPECT_EQ(count(ptx, "st.shared.v4"), kRounds) << ptx;
+  EXPECT_EQ(count(ptx, "ld.shared.v4"), kRounds * kWarps - 1) << "nothing is behind the last\n" << ptx;
+}
+
 // As many exchanges as a reduction needs: one for each bit of the lanes, and one barrier between warps.
 TEST(Scans, FewExchanges) {
-  auto count = [](const std::string& text, const std::string& what) {
-    int n = 0;
-    for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++n;
-    return n;
-  };
   auto kernel = [](int extent) {
     return ptx_of<float>(fmt::format("@triton.jit\ndef kernel(x, out):\n    i = tl.arange(0, {})\n"
                                      "    tl.store(out + i, tl.cumsum(tl.load(x + i)))\n",
