@@ -188,13 +188,14 @@ class Explainer {
     Diagnostics diags;
     laid_out_ = lay_out(*l_->func, l_->target, diags);
     if (!laid_out_) throw CompileError(diags);
-    image_ = kernel_.compile(types_, full_, l_->target.name);
-    if (same_device()) {  // whose driver makes the code that runs
-      const auto loaded = device()->load(image_);
-      image_.registers = loaded->image().registers, image_.spill_bytes = loaded->image().spill_bytes;
-    } else if (const auto ptxas = find_ptxas()) {
-      const PtxasRun run = run_ptxas(*ptxas, image_.ptx, l_->target.name);
-      image_.registers = run.registers, image_.spill_bytes = run.spill_bytes;
+    if (same_device()) {  // the code that runs there
+      image_ = kernel_.prepare(*device(), types_, full_).image();
+    } else {
+      image_ = kernel_.compile(types_, full_, l_->target.name);
+      if (const auto ptxas = find_ptxas()) {
+        const PtxasRun run = run_ptxas(*ptxas, image_.ptx, l_->target.name);
+        image_.registers = run.registers, image_.spill_bytes = run.spill_bytes;
+      }
     }
     const explaining::Forms forms = explaining::look_at_forms(*laid_out_);
     for (const explaining::AccessForm& a : forms.accesses)

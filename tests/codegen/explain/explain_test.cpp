@@ -12,6 +12,7 @@
 #include "codegen/explain/byte_runs.h"
 #include "codegen/explain/traffic.h"
 #include "dsl/tegula.h"
+#include "runtime/sealing.h"
 
 namespace tegula {
 namespace {
@@ -323,6 +324,23 @@ TEST(Explain, AdvisesAgainstWhatDoesNot) {
       axes.rules[2].figures,
       "a program of kernel reads results of 64 programs of kernel, whose programs serve 64: they divide the array "
       "in different ways");
+}
+
+[[noreturn]] void explain_when_sealed() {
+  Device& device = *default_device();
+  const Kernel kernel = kernel_of(kScale, "x, y");
+  const std::vector<Arg> args{Arg::pointer(device.allocate(1 << 20), Elem::F32),
+                              Arg::pointer(device.allocate(1 << 20), Elem::F32)};
+  kernel.prepare(device, kernel.classify(args, {}), {});
+  seal();
+  std::exit(explain(kernel, Grid{16}, {}, args, {.device = &device}).registers_estimated ? 1 : 0);
+}
+
+// On a GPU the code is explained that launches run: it is there, whatever a sealed process may not do.
+TEST(Explain, OfWhatIsReadyCompilesNothing) {
+  if (default_device()->info().emulator) GTEST_SKIP() << "no GPU: what is explained is of another device";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(explain_when_sealed(), testing::ExitedWithCode(0), "");
 }
 
 TEST(Explain, RefusesUnknownTargets) {
