@@ -77,6 +77,9 @@ install(FILES ${PROJECT_BINARY_DIR}/tegula.1 DESTINATION ${CMAKE_INSTALL_MANDIR}
 install(FILES ${PROJECT_BINARY_DIR}/tegula.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
   RENAME tegula OPTIONAL)
 install(FILES ${PROJECT_BINARY_DIR}/tegula.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d OPTIONAL)
+install(FILES ${PROJECT_BINARY_DIR}/tegula.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions RENAME _tegula OPTIONAL)
+install(FILES ${PROJECT_BINARY_DIR}/tegula.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions RENAME _tegula
+  OPTIONAL)  # Debian's zsh looks here below /usr, and in the other folder below /usr/local
 
 # `cpack` in the build folder makes a .deb of all that is installed.
 if(PROJECT_IS_TOP_LEVEL)

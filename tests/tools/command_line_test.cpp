@@ -106,7 +106,8 @@ TEST_F(Command, TellsRunsAsJson) {
 
 TEST_F(Command, DescribesItselfToShellsAndMan) {
   EXPECT_HAS(tegula("completion bash").out, "    build) words='--help ");
-  EXPECT_HAS(tegula("completion fish").out, "complete -c tegula -n '__fish_seen_subcommand_from build' -l object -d ");
+  EXPECT_HAS(tegula("completion fish").out, "complete -c tegula -n '__fish_seen_subcommand_from build' -l object -r -d ");
+  EXPECT_HAS(tegula("completion zsh").out, "\n    build) _arguments \\\n      '--help[Print this help");
   EXPECT_EQ(tegula("completion tcsh").status, 2);
   const CommandResult r = tegula("man");
   EXPECT_TRUE(r.out.starts_with(".TH TEGULA 1 \"\" \"tegula 0.")) << r.out;

@@ -10,6 +10,8 @@ namespace tegula::cli {
 
 namespace {
 
+const std::vector<std::string> kShells = {"bash", "fish", "zsh"};
+
 std::vector<std::string> flags_of(const CLI::App& app) {
   std::vector<std::string> flags;
   for (const CLI::Option* option : app.get_options())
@@ -26,7 +28,8 @@ std::vector<std::string> commands_of(const CLI::App& app) {
 std::string bash_completion(const CLI::App& app) {
   std::string cases;
   for (const CLI::App* command : app.get_subcommands({}))
-    cases += fmt::format("    {}) words='{}' ;;\n", command->get_name(), fmt::join(flags_of(*command), " "));
+    cases += fmt::format("    {}) words='{}{}' ;;\n", command->get_name(), fmt::join(flags_of(*command), " "),
+                         command->get_name() == "completion" ? fmt::format(" {}", fmt::join(kShells, " ")) : "");
   return fmt::format(R"(# bash completion of tegula: source <(tegula completion bash)
 _tegula() {{
   local word=${{COMP_WORDS[COMP_CWORD]}} words=
@@ -50,10 +53,57 @@ std::string fish_completion(const CLI::App& app) {
                         command->get_description());
     for (const CLI::Option* option : command->get_options())
       for (const std::string& name : option->get_lnames())
-        text += fmt::format("complete -c tegula -n '__fish_seen_subcommand_from {}' -l {} -d {:?}\n",
-                            command->get_name(), name, option->get_description());
+        text +=
+            fmt::format("complete -c tegula -n '__fish_seen_subcommand_from {}' -l {}{} -d {:?}\n", command->get_name(),
+                        name, option->get_items_expected_max() > 0 ? " -r" : "", option->get_description());
   }
-  return text;
+  return text + fmt::format("complete -c tegula -f -n '__fish_seen_subcommand_from completion' -a '{}'\n",
+                            fmt::join(kShells, " "));
+}
+
+// What stands in a word of zsh between single quotes, where brackets and colons divide its parts.
+std::string zsh_text(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    if (c == '[' || c == ']' || c == ':' || c == '\\') out += '\\';
+    out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return out;
+}
+
+std::string zsh_completion(const CLI::App& app) {
+  std::string commands, cases;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    commands += fmt::format("    '{}:{}'\n", command->get_name(), zsh_text(command->get_description()));
+    cases += fmt::format("    {}) _arguments", command->get_name());
+    for (const CLI::Option* option : command->get_options()) {
+      const bool takes_value = option->get_items_expected_max() > 0;
+      const char* again = option->get_items_expected_max() > 1 ? "*" : "";
+      for (const std::string& name : option->get_lnames())
+        cases += fmt::format(" \\\n      '{}--{}{}[{}]{}'", again, name, takes_value ? "=" : "",
+                             zsh_text(option->get_description()), takes_value ? ":value:_files" : "");
+    }
+    cases += fmt::format(" \\\n      '*: :{}' ;;\n",
+                         command->get_name() == "completion" ? fmt::format("({})", fmt::join(kShells, " ")) : "_files");
+  }
+  return fmt::format(R"(#compdef tegula
+# zsh completion of tegula: source <(tegula completion zsh), or as the file _tegula in a folder of $fpath
+_tegula() {{
+  local -a commands=(
+{}  )
+  if (( CURRENT == 2 )); then
+    _describe command commands
+    compadd -- {}
+    return
+  fi
+  shift words
+  (( CURRENT-- ))
+  case $words[1] in
+{}  esac
+}}
+if [ "$funcstack[1]" = _tegula ]; then _tegula "$@"; else compdef _tegula tegula; fi
+)",
+                     commands, fmt::join(flags_of(app), " "), cases);
 }
 
 // A backslash begins a request of roff, so does a point or an apostrophe at the beginning of a line.
@@ -94,11 +144,14 @@ std::string man_page(const CLI::App& app, const std::string& version) {
 Command add_completion(CLI::App& parent) {
   CLI::App* app = parent.add_subcommand("completion", "Print the completion of this command for a shell");
   auto shell = std::make_shared<std::string>();
-  app->add_option("SHELL", *shell, "bash or fish")->required()->check(CLI::IsMember({"bash", "fish"}));
+  app->add_option("SHELL", *shell, "bash, fish or zsh")->required()->check(CLI::IsMember(kShells));
   app->footer(
-      "Examples:\n  tegula completion bash > /etc/bash_completion.d/tegula\n  source <(tegula completion bash)");
+      "Examples:\n  tegula completion bash > /etc/bash_completion.d/tegula\n  source <(tegula completion bash)\n"
+      "  tegula completion zsh > /usr/local/share/zsh/site-functions/_tegula");
   return {app, [&parent, shell] {
-            fmt::print("{}", *shell == "bash" ? bash_completion(parent) : fish_completion(parent));
+            fmt::print("{}", *shell == "bash"   ? bash_completion(parent)
+                             : *shell == "fish" ? fish_completion(parent)
+                                                : zsh_completion(parent));
             return 0;
           }};
 }
