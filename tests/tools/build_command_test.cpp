@@ -93,6 +93,7 @@ TEST_F(Command, BuildWritesHeadersWithTypedFunctions) {
   EXPECT_HAS(file("app.h"), "tegula_stream stream, void* x, double factor, int64_t n) {\n");
   EXPECT_HAS(file("app.h"), "x ? tegula_pointer((uint64_t)(uintptr_t)x, TEGULA_FLOAT16) : tegula_none(),\n");
   EXPECT_HAS(file("app.h"), "static inline tegula_status my_app_open(tegula_package** package)");
+  EXPECT_HAS(file("app.hpp"), "#include <runtime/sealing.h>\n");
   EXPECT_HAS(file("app.hpp"), "class scale_f32 {");
   EXPECT_HAS(file("app.hpp"), "detail::pointer(x, tegula::Elem::F32)");
   EXPECT_HAS(file("app.o"), file("my-app.tgp"));

@@ -207,6 +207,7 @@ constexpr const char* kCppHead =
 #pragma once
 
 #include <runtime/package/package.h>
+#include <runtime/sealing.h>
 
 #include <array>
 #include <cstdint>
