@@ -1,6 +1,7 @@
 #include "runtime/base/files.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -55,6 +56,17 @@ void replace_file(const fs::path& file, std::string_view bytes) {
   if (why.empty()) return;
   fs::remove(temporary, error);
   throw FileError(fmt::format("cannot write '{}': {}", file.string(), why));
+}
+
+std::error_code make_folders(const fs::path& folder) {
+  std::error_code error;
+  if (folder.empty() || fs::is_directory(folder, error)) return {};
+  if (folder.has_parent_path() && folder.parent_path() != folder)
+    if (std::error_code above = make_folders(folder.parent_path())) return above;
+  if (mkdir(folder.c_str(), 0775) == 0) return {};
+  const int why = errno;
+  if (why == EEXIST && fs::is_directory(folder, error)) return {};  // by another process, or named with a / behind it
+  return {why == EEXIST ? ENOTDIR : why, std::generic_category()};
 }
 
 }  // namespace tegula

@@ -22,6 +22,7 @@
 
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
+#include "runtime/base/files.h"
 #include "runtime/base/messages.h"
 #include "runtime/image_format.h"
 
@@ -74,9 +75,12 @@ XXH128_canonical_t entry_digest(const Header& header, std::string_view key_and_p
   return digest.value();
 }
 
+// Entries that everybody may write to are not used, and some processes have no umask.
+constexpr mode_t kMode = 0664;
+
 class File {
  public:
-  File(const fs::path& path, int flags) : fd_(open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
+  File(const fs::path& path, int flags) : fd_(open(path.c_str(), flags | O_CLOEXEC, kMode)) {}
   ~File() { close(); }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
@@ -279,20 +283,25 @@ ImageCache::ImageCache(Options options)
   if (max_bytes_ == 0) writable_ = false;
 }
 
+// Whether others may write to what has this state; then it is said.
+bool ImageCache::is_unsafe(const char* what, const fs::path& path, const struct stat& info) {
+  const char* writers = unsafe_writers(info);
+  if (writers)
+    warn_(fmt::format("{0} {1} is not used: {2} may write to it (mode {3:o})\n  hint: chmod go-w {1}", what,
+                      path.string(), writers, info.st_mode & 07777));
+  return writers != nullptr;
+}
+
+bool ImageCache::is_unsafe_folder(const fs::path& folder) {
+  struct stat info;
+  return !folder.empty() && ::stat(folder.c_str(), &info) == 0 && is_unsafe("the cache folder", folder, info);
+}
+
 // Once, before anything is read or written.
 void ImageCache::refuse_unsafe_folders() {
-  auto is_unsafe = [&](const fs::path& folder) {
-    struct stat info;
-    if (folder.empty() || ::stat(folder.c_str(), &info) != 0) return false;  // not there yet
-    const char* writers = unsafe_writers(info);
-    if (writers)
-      warn_(fmt::format("the cache folder {0} is not used: {1} may write to it (mode {2:o})\n  hint: chmod go-w {0}",
-                        folder.string(), writers, info.st_mode & 07777));
-    return writers != nullptr;
-  };
   std::call_once(looked_at_folders_, [&] {
-    if (is_unsafe(folder_)) readable_ = writable_ = false;
-    std::erase_if(layers_, is_unsafe);
+    if (is_unsafe_folder(folder_)) readable_ = writable_ = false;
+    std::erase_if(layers_, [&](const fs::path& layer) { return is_unsafe_folder(layer); });
   });
 }
 
@@ -364,12 +373,7 @@ std::optional<std::string> ImageCache::read_entry(const fs::path& folder, std::s
   File file(path, O_RDONLY);
   if (!file) return std::nullopt;
   struct stat info;
-  if (fstat(file.fd(), &info) != 0) return std::nullopt;
-  if (const char* writers = unsafe_writers(info)) {
-    warn_(fmt::format("cached image {0} is not used: {1} may write to it (mode {2:o})\n  hint: chmod go-w {0}",
-                      path.string(), writers, info.st_mode & 07777));
-    return std::nullopt;
-  }
+  if (fstat(file.fd(), &info) != 0 || is_unsafe("cached image", path, info)) return std::nullopt;
   auto bytes = file.read_all();
   if (!bytes) return std::nullopt;
   Parsed parsed = parse(*bytes, key, uint32_t(kind));
@@ -394,9 +398,7 @@ void ImageCache::give_up_writing(const std::string& why) {
 
 // A file appears whole or not at all. False where it could not be written.
 bool ImageCache::write_file(const fs::path& path, std::initializer_list<std::string_view> parts) {
-  std::error_code error;
-  fs::create_directories(folder_, error);
-  if (error) {
+  if (const std::error_code error = make_folders(folder_)) {
     give_up_writing(fmt::format("folder {} cannot be made ({})", folder_.string(), error.message()));
     return false;
   }
@@ -415,7 +417,9 @@ bool ImageCache::write_file(const fs::path& path, std::initializer_list<std::str
 
 int64_t ImageCache::merge(const fs::path& folder) {
   if (!fs::is_directory(folder)) throw FileError(fmt::format("'{}' is no folder", folder.string()));
+  refuse_unsafe_folders();
   int64_t taken = 0;
+  if (!writable_ || is_unsafe_folder(folder)) return taken;
   for (const Entry& entry : list_all(folder)) {
     const std::string key = entry.path.stem();
     const Kind kind = kind_of(entry.path);
@@ -423,7 +427,9 @@ int64_t ImageCache::merge(const fs::path& folder) {
         fs::exists(entry_path(folder_, key, suffix_of(kind))))
       continue;
     File file(entry.path, O_RDONLY);
-    const auto bytes = file ? file.read_all() : std::nullopt;
+    struct stat info;
+    if (!file || fstat(file.fd(), &info) != 0 || is_unsafe("cached image", entry.path, info)) continue;
+    const auto bytes = file.read_all();
     if (!bytes) continue;
     if (const char* damage = parse(*bytes, key, uint32_t(kind)).damage)
       warn_(fmt::format("cached image {} is damaged ({}); it is left out", entry.path.string(), damage));

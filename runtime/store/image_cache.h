@@ -18,6 +18,8 @@
 
 #include "runtime/kernel_image.h"
 
+struct stat;  // of <sys/stat.h>
+
 namespace tegula {
 
 /// 32 hexadecimal digits: XXH3-128 over the parts and their lengths, so that {"ab", "c"} and {"a", "bc"} differ.
@@ -63,8 +65,8 @@ class ImageCache {
   /// From now on find(alias) finds what find(key) finds; the image is kept once.
   void link(std::string_view alias, std::string_view key);
 
-  /// Takes in the entries of another cache's folder that this one lacks, but for damaged ones, which are reported.
-  /// Returns how many. Throws FileError for a folder that is none.
+  /// Takes in the entries of another cache's folder that this one lacks, but for damaged ones and those that others
+  /// may write to, which are reported. Returns how many. Throws FileError for a folder that is none.
   int64_t merge(const std::filesystem::path& folder);
 
   Stats stats() const;
@@ -83,6 +85,8 @@ class ImageCache {
 
   std::optional<KernelImage> find_in(const std::filesystem::path& folder, std::string_view key);
   std::optional<std::string> read_entry(const std::filesystem::path& folder, std::string_view key, Kind kind);
+  bool is_unsafe(const char* what, const std::filesystem::path& path, const struct stat& info);
+  bool is_unsafe_folder(const std::filesystem::path& folder);
   void refuse_unsafe_folders();
   void write_entry(std::string_view key, Kind kind, std::string_view payload);
   bool write_file(const std::filesystem::path& path, std::initializer_list<std::string_view> parts);

@@ -22,6 +22,7 @@
 
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
+#include "runtime/base/files.h"
 #include "runtime/base/messages.h"
 #include "runtime/store/image_cache.h"
 #include "runtime/timing.h"
@@ -235,7 +236,7 @@ struct TuningStore::Impl {
     if (!create && !fs::exists(file, error)) return nullptr;
     try {
       if (file.empty()) throw SqlError{SQLITE_CANTOPEN, "no folder for it is known: set TEGULA_CACHE_DIR or HOME"};
-      if (create) fs::create_directories(file.parent_path(), error);
+      if (create) make_folders(file.parent_path());
       connect(file.string());
     } catch (const SqlError& e) {
       disconnect();
@@ -406,10 +407,9 @@ void TuningStore::clear() {
 // ends. The files are empty and stay.
 int TuningStore::open_lock(const TuningProblem& problem, const char* suffix) const {
   fs::path folder = impl_->file.parent_path() / "tuning-locks";
-  std::error_code error;
-  fs::create_directories(folder, error);
+  make_folders(folder);
   fs::path path = folder / (content_key({problem.kernel, problem.key, problem.gpu, problem.driver}) + suffix);
-  return open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  return open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0664);
 }
 
 TuningStore::Claim TuningStore::claim(const TuningProblem& problem) {

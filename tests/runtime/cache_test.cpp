@@ -279,6 +279,38 @@ TEST_F(CacheTest, WhatOthersMayWriteIsNotUsed) {
                                      folder_.string()});
 }
 
+TEST_F(CacheTest, WhatItMakesNobodyElseMayWrite) {
+  const std::string a = content_key({"a"});
+  const fs::path folder = root_ / "above" / "below";
+  const mode_t before = umask(0);
+  cache_at(folder).store(a, sample());
+  umask(before);
+  EXPECT_TRUE(cache_at(folder).find(a));
+  EXPECT_EQ(warnings_, std::vector<std::string>());
+  for (const fs::path& made : {folder.parent_path(), folder, folder / (a + ".image")})
+    EXPECT_EQ(fs::status(made).permissions() & fs::perms::others_write, fs::perms::none) << made;
+}
+
+TEST_F(CacheTest, DoesNotTakeInWhatOthersMayWrite) {
+  const std::string a = content_key({"a"}), b = content_key({"b"});
+  const fs::path folder = root_ / "other";
+  cache_at(folder).store(a, sample());
+  cache_at(folder).store(b, sample());
+  fs::permissions(folder / (a + ".image"), fs::perms::others_write, fs::perm_options::add);
+  ImageCache mine = cache();
+  EXPECT_EQ(mine.merge(folder), 1);
+  EXPECT_FALSE(mine.find(a));
+  EXPECT_TRUE(mine.find(b));
+  mine.clear();
+  fs::permissions(folder, fs::perms::all);
+  EXPECT_EQ(mine.merge(folder), 0);
+  const std::string end = " is not used: everybody may write to it (mode ";
+  const std::string file = (folder / (a + ".image")).string();
+  EXPECT_EQ(warnings_, (std::vector<std::string>{"cached image " + file + end + "646)\n  hint: chmod go-w " + file,
+                                                 "the cache folder " + folder.string() + end +
+                                                     "777)\n  hint: chmod go-w " + folder.string()}));
+}
+
 TEST_F(CacheTest, FolderThatCannotBeMade) {
   write(root_ / "file", "");
   ImageCache c = cache_at(root_ / "file" / "cache");

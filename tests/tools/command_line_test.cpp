@@ -67,6 +67,16 @@ TEST_F(Command, TellsAsJson) {
   EXPECT_EQ(tegula("cache --json --clear").status, 2);
 }
 
+TEST_F(Command, TellsWrongCommandLinesAsJson) {
+  const CommandResult r = tegula("compile add.py::add --num-wraps=8 --json");
+  EXPECT_EQ(r.status, 2);
+  EXPECT_EQ(r.out,
+            "{\"errors\":[{\"file\":null,\"line\":0,\"column\":0,\"message\":\"'compile' has no option "
+            "'--num-wraps'\",\"hint\":\"did you mean '--num-warps'?\"}]}\n");
+  EXPECT_EQ(r.err, "error: 'compile' has no option '--num-wraps'\n  hint: did you mean '--num-warps'?\n");
+  EXPECT_EQ(tegula("compile add.py::add --num-wraps=8").out, "");
+}
+
 TEST_F(Command, TellsRunsAsJson) {
   const std::string arrays = " --random x=f32[300] --zeros out=f32[300] --arg n=300 --constexpr BLOCK=256 --json ";
   CommandResult r = tegula("run add.py::add --grid 2 --random y=f32[300] --out out=o.npy" + arrays);
@@ -106,7 +116,8 @@ TEST_F(Command, TellsRunsAsJson) {
 
 TEST_F(Command, DescribesItselfToShellsAndMan) {
   EXPECT_HAS(tegula("completion bash").out, "    build) words='--help ");
-  EXPECT_HAS(tegula("completion fish").out, "complete -c tegula -n '__fish_seen_subcommand_from build' -l object -r -d ");
+  EXPECT_HAS(tegula("completion fish").out,
+             "complete -c tegula -n '__fish_seen_subcommand_from build' -l object -r -d ");
   EXPECT_HAS(tegula("completion zsh").out, "\n    build) _arguments \\\n      '--help[Print this help");
   EXPECT_EQ(tegula("completion tcsh").status, 2);
   const CommandResult r = tegula("man");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bindings/tegula.h"
@@ -124,6 +125,12 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
     const Usage wrong = wrong_usage(e, app, argc, argv);
+    // What was understood of the command line is lost: the word itself asks for it.
+    if (std::any_of(argv + 1, argv + argc, [](const char* word) { return std::string_view(word) == "--json"; })) {
+      cli::Json mistake = cli::message_json(wrong.message);
+      mistake["hint"] = wrong.hint;
+      cli::print_line({{"errors", cli::Json::array({mistake})}});
+    }
     fmt::print(stderr, "error: {}\n  hint: {}\n", wrong.message, wrong.hint);
     return 2;
   }

@@ -102,6 +102,10 @@ class Debugger::Session {
 
   /// "thread 37 (warp 1, lane 5)", of a cluster with the block ahead of it.
   std::string who(uint32_t thread) const;
+  /// What the statement here stores, or else the last one that did: "@pointers", "@values", "@mask"; of its second
+  /// store
+  /// "@values2".
+  size_t stored_event(const std::string& name) const;
   /// The latest event that gave the name a value; a Refusal where there is none.
   size_t value_event(const std::string& name) const;
   /// Splits "name[...]" or "name [...]"; the view is of the name's value.
@@ -150,7 +154,8 @@ const std::vector<Debugger::Session::Command> Debugger::Session::kCommands = {
     {"where", "w", "", "tell the place", &Session::do_where},
     {"list", "l", "[N]", "show N lines of source around the place", &Session::do_list},
     {"names", "n", "", "list what has a value here", &Session::do_names},
-    {"print", "p", "NAME[INDEX]", "show a value: acc, acc[0:4, 8:16], acc[3]", &Session::do_print},
+    {"print", "p", "NAME[INDEX]",
+     "show a value: acc, acc[0:4, 8:16], acc[3]; what is stored here: @values, @pointers, @mask", &Session::do_print},
     {"owner", "o", "NAME[INDEX]", "tell which threads and registers hold an element", &Session::do_owner},
     {"thread", "t", "T NAME",
      "show what the registers of thread T hold of a value; those of a cluster count on through its blocks",
@@ -372,7 +377,25 @@ void Debugger::Session::do_list(const std::string& arguments, Answer& answer) {
 
 // ---- Values
 
+size_t Debugger::Session::stored_event(const std::string& name) const {
+  size_t stop = std::min(at_ + 1, stops_.size());  // the statement here, or the last one before it
+  while (stop > 0 && !stores(stop - 1)) --stop;
+  if (stop == 0) throw Refusal{"no statement up to here has stored; 'store' goes on to the next one that does"};
+  std::map<std::string, int> stores;
+  std::vector<std::string> known;
+  for (size_t event = event_of(stop - 1) + 1; event < event_of(stop); ++event) {
+    const RecordedPlace& stored = place(event);
+    if (stored.kind != Kind::Store && stored.kind != Kind::Atomic) continue;
+    const int number = ++stores[stored.name];
+    known.push_back(number == 1 ? fmt::format("@{}", stored.name) : fmt::format("@{}{}", stored.name, number));
+    if (known.back() == name) return event;
+  }
+  throw Refusal{fmt::format("there is no '{}' in what line {} stores; there are {}", name, place(stops_[stop - 1]).line,
+                            fmt::join(known, ", "))};
+}
+
 size_t Debugger::Session::value_event(const std::string& name) const {
+  if (name.starts_with('@')) return stored_event(name);
   std::vector<std::string> known;
   for (size_t event = event_of(at_); event-- > 0;) {
     const RecordedPlace& given = place(event);

@@ -131,6 +131,27 @@ TEST_F(DebuggerTest, ShowsValues) {
   EXPECT_CONTAINS(names, "i             int32, line 13: 1\n");
 }
 
+TEST_F(DebuggerTest, ShowsWhatIsStored) {
+  Recording recording;
+  ASSERT_EQ(record(recording), "no error");
+  Debugger debugger(recording);
+  EXPECT_EQ(debugger.execute("print @values").text,
+            "error: no statement up to here has stored; 'store' goes on to the next one that does\n");
+  debugger.execute("store");
+  const std::string values = "float32[16], line 24, from 140 to 4940, mean 2540\n    0: 140 460\n";
+  EXPECT_EQ(debugger.execute("print @values[0:2]").text, "@values[0:2]: " + values);
+  EXPECT_EQ(debugger.execute("print @pointers[0:3]").text,
+            "@pointers[0:3]: pointer<float32>[16], line 24, from y+0 to y+15\n    0: y+0 y+1 y+2\n");
+  EXPECT_EQ(debugger.execute("print @mask").text,
+            "error: there is no '@mask' in what line 24 stores; there are @pointers, @values\n");
+  EXPECT_CONTAINS(debugger.execute("owner @values[3]").text, "@values[3] = 1100\n  thread ");
+  EXPECT_CONTAINS(debugger.execute("layout @values").text, "@values: float32[16], ");
+  // The next statement stores something else; behind it, it is the last one.
+  EXPECT_CONTAINS(after(debugger, {"step", "print @values"}), "line 25, ");
+  EXPECT_CONTAINS(after(debugger, {"step", "print @values"}), "line 25, ");
+  EXPECT_CONTAINS(after(debugger, {"back 3", "step", "print @values"}), "line 24, ");
+}
+
 TEST_F(DebuggerTest, FindsWhatMakesNans) {
   Recording recording;
   ASSERT_EQ(record(recording), "no error");

@@ -96,8 +96,8 @@ void expect_found(const std::string& kind, size_t at_least) {
   }
 }
 
-TEST(PlantedFaults, Races) { expect_found("race", 28); }
-TEST(PlantedFaults, UnwrittenMemory) { expect_found("unwritten", 14); }
+TEST(PlantedFaults, Races) { expect_found("race", 42); }
+TEST(PlantedFaults, UnwrittenMemory) { expect_found("unwritten", 16); }
 TEST(PlantedFaults, Bounds) { expect_found("bounds", 16); }
 TEST(PlantedFaults, ProgramsWithoutEnd) { expect_found("endless", 6); }
 TEST(PlantedFaults, Overflow) { expect_found("overflow", 5); }
