@@ -26,6 +26,7 @@
 
 #include "codegen/exec/fatal_errors.h"
 #include "codegen/exec/narrow_offsets.h"
+#include "codegen/exec/share_operands.h"
 #include "codegen/lower/asm_block.h"
 #include "codegen/lower/hw.h"
 #include "runtime/base/check.h"
@@ -555,7 +556,10 @@ void cut_huge_blocks(llvm::Function& f) {
 }  // namespace
 
 std::string emit_ptx(llvm::Module& module, llvm::TargetMachine& machine) {
-  for (llvm::Function& f : module) cut_huge_blocks(f);
+  for (llvm::Function& f : module) {
+    cut_huge_blocks(f);
+    bound_shared_operands(f);
+  }
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream stream(text);
   BackEndPasses passes(module);

@@ -6,10 +6,17 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <numeric>
+#include <regex>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "codegen/compile.h"
+#include "codegen/exec/generate.h"
+#include "codegen/target/target.h"
 #include "dsl/tegula.h"
 #include "tests/codegen/lower/ptx_support.h"
 
@@ -50,6 +57,74 @@ TEST(LargeTiles, RemaindersFollowFromQuotients) {
   }
   const std::string alone = remainder_ptx("    tl.store(out_ptr, n % m)\n    tl.store(out_ptr + 1, m // n)\n");
   EXPECT_EQ(count(alone, "rem\\.s32"), 1) << alone;
+}
+
+// Stores to one address, the first of `straight` behind the entry, then one in each of `branches` and one behind it.
+std::string module_of_stores(int straight, int branches) {
+  std::string text =
+      "target triple = \"nvptx64-nvidia-cuda\"\ndefine ptx_kernel void @k(ptr addrspace(1) %x, i32 %n) {\n";
+  int stores = 0;
+  const auto store = [&] {
+    text += fmt::format(
+        "  call void asm sideeffect \"st.global.b32 [$0+{}], $1;\", \"l,r,~{{memory}}\"(ptr addrspace(1) %x, i32 %n)\n",
+        4 * stores++);
+  };
+  for (int i = 0; i < straight; ++i) store();
+  for (int i = 0; i < branches; ++i) {
+    text += fmt::format("  %c{0} = icmp sgt i32 %n, {0}\n  br i1 %c{0}, label %then{0}, label %join{0}\nthen{0}:\n", i);
+    store();
+    text += fmt::format("  br label %join{0}\njoin{0}:\n", i);
+    store();
+  }
+  return text + "  ret void\n}\n";
+}
+
+// How often each register stands in the PTX. Expects that what is stored to is one register or a move of it, and that
+// no move stands behind a branch that leads around it to where its result is used.
+std::map<std::string, int> uses_of_addresses(const std::string& ptx, int stores) {
+  std::map<std::string, int> uses;
+  std::map<std::string, std::string> moved;  // what registers hold
+  std::vector<std::string> in_branch;
+  std::set<std::string> roots;
+  const std::regex move("\tmov\\.b64 (%rd\\d+), (%rd\\d+);"), access("st\\.global\\.b32 \\[(%rd\\d+)\\+?\\d*\\]");
+  std::istringstream lines(ptx);
+  bool branched = false;
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch found;
+    if (line.find("bra") != line.npos) branched = true;
+    if (line.starts_with("$L")) {
+      for (const std::string& name : in_branch) moved.erase(name);
+      in_branch.clear();
+      branched = false;
+    }
+    if (std::regex_search(line, found, move)) {
+      ++uses[found[2]];
+      moved[found[1]] = moved.contains(found[2]) ? moved[found[2]] : found[2].str();
+      if (branched) in_branch.push_back(found[1]);
+    } else if (std::regex_search(line, found, access)) {
+      ++uses[found[1]];
+      roots.insert(moved.contains(found[1]) ? moved[found[1]] : found[1].str());
+      --stores;
+    }
+  }
+  EXPECT_EQ(stores, 0) << ptx;
+  EXPECT_EQ(roots.size(), 1) << ptx;
+  return uses;
+}
+
+int most(const std::map<std::string, int>& uses) {
+  int found = 0;
+  for (const auto& [name, count] : uses) found = std::max(found, count);
+  return found;
+}
+
+// The back end takes time for each pair of uses of an operand: where there are thousands, each few dozen have a move.
+TEST(LargeTiles, OperandsOfManyAccessesHaveSeveralNames) {
+  const Target& target = *find_target("sm_90a");
+  EXPECT_LT(most(uses_of_addresses(ptx_of_module(module_of_stores(3000, 0), target), 3000)), 200);
+  EXPECT_LT(most(uses_of_addresses(ptx_of_module(module_of_stores(200, 900), target), 2000)), 200);
+  const auto few = uses_of_addresses(ptx_of_module(module_of_stores(300, 300), target), 900);
+  EXPECT_EQ(few.size(), 1);
 }
 
 // A function's body is compiled once and stands in braces for each of its calls, also one with branches. Few calls are
