@@ -6,6 +6,7 @@
 #include <llvm/IR/Function.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InlineAsm.h>
+#include <llvm/IR/InstIterator.h>
 
 #include <string>
 
@@ -76,15 +77,15 @@ void add_name(Names& names, llvm::Instruction& before) {
 
 void bound_shared_operands(llvm::Function& function) {
   if (function.isDeclaration()) return;
-  llvm::DenseMap<llvm::Value*, unsigned> uses;
-  for (llvm::BasicBlock& block : function)
-    for (llvm::Instruction& i : block)
-      if (assembly_of(i))
-        for (llvm::Value* operand : llvm::cast<llvm::CallInst>(i).args()) ++uses[operand];
   llvm::DenseMap<llvm::Value*, Names> shared;
-  for (auto [value, count] : uses)
-    if (count >= kManyUses && !llvm::isa<llvm::Constant>(value) && register_of(*value->getType()).letter)
-      shared[value].push_back({value, nullptr});
+  const auto look_at = [&](llvm::Value& value) {
+    const auto takes_it = [](const llvm::User* user) { return assembly_of(*llvm::cast<llvm::Instruction>(user)); };
+    if (value.hasNUsesOrMore(kManyUses) && register_of(*value.getType()).letter &&
+        llvm::count_if(value.users(), takes_it) >= kManyUses)
+      shared[&value].push_back({&value, nullptr});
+  };
+  for (llvm::Argument& argument : function.args()) look_at(argument);
+  for (llvm::Instruction& i : llvm::instructions(function)) look_at(i);
   if (shared.empty()) return;
 
   const llvm::DominatorTree dominators(function);

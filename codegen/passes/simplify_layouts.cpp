@@ -146,6 +146,7 @@ class Simplifier {
 
   /// Elementwise ops that the conversion follows from, and whose results are for it alone, or for others to its layout.
   std::vector<const Op*> computed_for(const Op& conversion) {
+    if (!is_elementwise_in(*conversion.parent, conversion.operands[0])) return {};  // the walk is long
     left_.clear();
     std::vector<const Value*> used;
     ir::walk(func_.body, [&](const Op& op) {
