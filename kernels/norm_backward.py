@@ -26,6 +26,8 @@ import triton.language as tl
 from tiles import (SHARED_PIECES, add_pairs, columns, extent, in_line, inside, load_vector, shares_pieces, sums_of_rows,
                    warp_sums)
 
+LEFT = tl.constexpr(0x10000)  # in the counter of programs that left their sums: one that does not wait for the others
+
 
 def configs():
     found = []
@@ -106,9 +108,10 @@ def store_columns(out_ptr, col, result, mask):
 
 
 @triton.jit
-def add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counter_ptr, programs, cols, DEEP: tl.constexpr,
+def add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counter_ptr, rank, together, programs, cols, DEEP: tl.constexpr,
                   COLS: tl.constexpr):
-    """Groups of columns that nobody else has taken, those of dweight first."""
+    """Groups of columns, those of dweight first: every programs-th one from `rank` on, or where programs are not together,
+    those that nobody else has taken."""
     groups = tl.cdiv(cols, COLS)
     begin = 0
     end = 2 * groups
@@ -116,39 +119,60 @@ def add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counter_ptr, programs, c
         begin = groups
     if dbias_ptr is None:
         end = groups
-    group = begin + tl.atomic_add(counter_ptr, 1, sem="relaxed")
+    group = begin + rank
+    if not together:
+        group = begin + tl.atomic_add(counter_ptr, 1, sem="relaxed")
     while group < end:
         of_bias = group // groups
         col = group % groups * COLS + tl.arange(0, COLS)[None, :]
         result = add_up(partials_ptr + of_bias.to(tl.int64) * programs * cols, programs, cols, col, DEEP, COLS)
         store_columns(dweight_ptr, col, result, (col < cols) & (of_bias == 0))
         store_columns(dbias_ptr, col, result, (col < cols) & (of_bias == 1))
-        group = begin + tl.atomic_add(counter_ptr, 1, sem="relaxed")
+        if together:
+            group += programs
+        else:
+            group = begin + tl.atomic_add(counter_ptr, 1, sem="relaxed")
 
 
 @triton.jit
-def finish_columns(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, cols, COLS: tl.constexpr, WIDE: tl.constexpr):
+def finish_columns(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, started, cols, COLS: tl.constexpr, WIDE: tl.constexpr,
+                   EACH: tl.constexpr):
     """What follows when a program has left its sums: few programs take WIDE columns at a time, others as many as give each program
-    a group, from a quarter of COLS to four times as many."""
+    a group, from a quarter of COLS to 16 times as many. `started`: how many programs had begun."""
     SUMS: tl.constexpr = (1 if dweight_ptr is not None else 0) + (1 if dbias_ptr is not None else 0)
     programs = tl.num_programs(0)
+    own = 1
+    if started < programs:
+        own = 1 + LEFT
     tl.debug_barrier()
-    done = tl.atomic_add(counters_ptr + 1, 1) + 1
-    if tl.atomic_add(counters_ptr, 0, sem="relaxed") == programs:
-        while done < programs:
+    rank = tl.atomic_add(counters_ptr + 1, own)
+    done = rank + own
+    rank = rank % LEFT
+    if started == programs:
+        while done % LEFT < programs:
             done = tl.atomic_add(counters_ptr + 1, 0, sem="acquire")
-    if done == programs:
+    if done % LEFT == programs:
+        together = done == programs
+        if together:
+            tl.atomic_add(counters_ptr + 3, 1, sem="relaxed")
         if programs <= 16:
-            add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, programs, cols, 1, WIDE)
+            add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, rank, together, programs, cols, 1, WIDE)
+        elif programs * 4 * COLS < cols * SUMS:
+            add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, rank, together, programs, cols, EACH // (16 * COLS), 16 * COLS)
         elif programs * COLS < cols * SUMS:
-            add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, programs, cols, 1024 // COLS, 4 * COLS)
+            add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, rank, together, programs, cols, EACH // (4 * COLS), 4 * COLS)
         elif programs * COLS < 4 * cols * SUMS:
-            add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, programs, cols, 4096 // COLS, COLS)
+            add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, rank, together, programs, cols, 4096 // COLS, COLS)
         else:
-            add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, programs, cols, 16384 // COLS, COLS // 4)
-    if tl.atomic_add(counters_ptr + 3, 1) == programs - 1:
-        for i in tl.static_range(4):
-            tl.store(counters_ptr + i, 0)
+            add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, rank, together, programs, cols, 16384 // COLS, COLS // 4)
+        if not together:
+            tl.atomic_add(counters_ptr + 3, 1, sem="relaxed")
+        if rank == programs - 1:
+            there = programs - done // LEFT + (started < programs).to(tl.int32)
+            while tl.atomic_add(counters_ptr + 3, 0, sem="relaxed") < there:
+                pass
+            for i in tl.static_range(4):
+                tl.atomic_xchg(counters_ptr + i, 0, sem="relaxed")
 
 
 @triton.jit
@@ -276,6 +300,15 @@ def clear(out_ptr, cols, PIECE: tl.constexpr):
 
 
 @triton.jit
+def number_of_started(counters_ptr, rows, WANTED: tl.constexpr):
+    started = 0
+    if WANTED:
+        if rows > 1:
+            started = tl.atomic_add(counters_ptr, 0, sem="relaxed")
+    return started
+
+
+@triton.jit
 def row_in_pieces(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, dweight_row, dbias_row, row, rows,
                   is_first, dx_stride, dy_stride, x_stride, dsum_stride, cols, eps, CENTER: tl.constexpr,
                   PIECE: tl.constexpr):
@@ -315,6 +348,12 @@ def row_in_pieces(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsu
             store_sums(dbias_row, dbias_ptr, col, before + dy, mask, rows)
 
 
+def elements_at_once(args):
+    """Elements of the partials that a program loads at a time: 16 a thread, or 32 where a thread may have 128 registers."""
+    each = 32 if args["PROGRAMS"] * args["num_warps"] <= 16 else 16
+    return max(4096, each * 32 * args["num_warps"] * args["num_ctas"])
+
+
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
 @triton.heuristics({
     "BLOCK": lambda args: extent(args["cols"], args["x_ptr"].element_size(), args["num_warps"] * args["num_ctas"], args["ROWS"]),
@@ -322,13 +361,14 @@ def row_in_pieces(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsu
     "WIDE": lambda args: 256 * args["num_warps"] * args["num_ctas"],
     "PARTS": lambda args: args["num_ctas"],
     "WARPS": lambda args: args["num_warps"],
+    "EACH": lambda args: elements_at_once(args),
 })
 @triton.jit
 def norm_backward(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, dx_stride, dy_stride, x_stride,
                   dsum_stride, rows, cols, eps, rows_class, partials_ptr, counters_ptr, CENTER: tl.constexpr,
                   BLOCK: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr, PROGRAMS: tl.constexpr,
                   RELOAD: tl.constexpr, PIECE: tl.constexpr, EVEN: tl.constexpr, WIDE: tl.constexpr,
-                  PARTS: tl.constexpr = 1, WARPS: tl.constexpr = 1, COLS: tl.constexpr = 32):
+                  PARTS: tl.constexpr = 1, WARPS: tl.constexpr = 1, EACH: tl.constexpr = 4096, COLS: tl.constexpr = 32):
     DWEIGHT: tl.constexpr = dweight_ptr is not None
     DBIAS: tl.constexpr = dbias_ptr is not None
     if DWEIGHT or DBIAS:
@@ -341,6 +381,7 @@ def norm_backward(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsu
             row_in_pieces(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, dweight_row, dbias_row,
                           row.to(tl.int64), rows, row == tl.program_id(0), dx_stride, dy_stride, x_stride, dsum_stride,
                           cols, eps, CENTER, PIECE)
+        started = number_of_started(counters_ptr, rows, DWEIGHT or DBIAS)
         if rows == 0:
             clear(dweight_ptr, cols, PIECE)
             clear(dbias_ptr, cols, PIECE)
@@ -366,6 +407,7 @@ def norm_backward(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsu
                 dweight += dy * n
             if DBIAS:
                 dbias += dy
+        started = number_of_started(counters_ptr, rows, DWEIGHT or DBIAS)
         dweight_row = partials_ptr + tl.program_id(0).to(tl.int64) * cols
         dbias_row = dweight_row + tl.num_programs(0).to(tl.int64) * cols
         if DWEIGHT:
@@ -373,4 +415,4 @@ def norm_backward(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsu
         if DBIAS:
             store_sums(dbias_row, dbias_ptr, col, sum_of_tile(dbias, PARTS), in_row, rows)
     if (DWEIGHT or DBIAS) and rows > 1:
-        finish_columns(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, cols, COLS, WIDE)
+        finish_columns(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, started, cols, COLS, WIDE, EACH)
