@@ -112,16 +112,18 @@ def elements_of_numbers(number, is_negative, ELEMENT: tl.constexpr, DESCENDING: 
 
 def sort_configs():
     return [triton.Config({}, num_warps=warps, maxnreg=limit)
-            for warps, limit in [(4, None), (8, None), (8, 96), (16, 64), (16, None), (4, 128), (32, 32), (2, None), (1, None),
-                                 (32, None)]]
+            for warps, limit in [(4, None), (8, None), (8, 96), (8, 80), (8, 64), (8, 48), (16, 64), (16, 40), (16, None), (4, 128),
+                                 (32, 32), (2, None), (1, None), (32, None)]]
 
 
 def fitting_sort(configs, named_args, **kwargs):
-    """4 to 32 elements a thread; fewer registers, for more programs at a time, where rows are sorted by digits."""
+    """4 to 32 elements a thread, 8 at least where rows are sorted by buckets; fewer registers, for more programs at a time, where that is
+    with places or by digits."""
     block = triton.next_power_of_2(named_args["cols"])
-    kept = [c for c in configs if 4 * 32 * c.num_warps <= block and block <= 32 * 32 * c.num_warps]
-    by_digits = named_args["index_ptr"] is not None and block >= 1024
-    kept = [c for c in kept if c.maxnreg is None or by_digits]
+    by_buckets = 1024 <= block and block <= 8192
+    kept = [c for c in configs if (8 if by_buckets else 4) * 32 * c.num_warps <= block and block <= 32 * 32 * c.num_warps]
+    with_places = named_args["index_ptr"] is not None and block >= 1024
+    kept = [c for c in kept if c.maxnreg is None or with_places]
     return kept if len(kept) > 0 else configs[-2:-1]
 
 
