@@ -11,13 +11,12 @@ num_programs(0)-th tile of ROWS rows, the loads of the next STAGES - 1 ahead, an
 its rows in registers; it leaves them as a row of partials. With RELOAD it reads rows again, from the first-level cache,
 once their sums are known, which leaves registers for wider ones. With PIECE > 0 a row is taken in pieces of so many
 elements, twice, by a cluster where rows are few, and the sums stand in the row of partials, where the second-level
-cache keeps them. Programs that have seen all programs start then wait until all are done; whoever is there adds up
-columns of the partials, COLS at a time (WIDE if programs are few), taken by a counter, in the order of the programs:
-results are the same in every run. Nobody waits for a program that has not begun: what others left undone the last one
-does. Of one row the sums are the gradients.
+cache keeps them. Programs that have seen all programs begin then wait until all are done, and each adds up its share of
+the columns of the partials, in the order of the programs: results are the same in every run. Nobody waits for a program
+that has not begun: the shares of those that do not wait fall to the last one. Of one row the sums are the gradients.
 
-counters: four int32 that are zero before and after each launch: programs that started, that left their sums, groups of
-columns taken, programs that are through.
+counters: two int32 that are zero before and after each launch: programs that left their sums, and BEGUN times those that
+began; programs that found all of them, and BEGUN times those that did not wait.
 """
 
 import triton
@@ -26,7 +25,7 @@ import triton.language as tl
 from tiles import (SHARED_PIECES, add_pairs, columns, extent, in_line, inside, load_vector, shares_pieces, sums_of_rows,
                    warp_sums)
 
-LEFT = tl.constexpr(0x10000)  # in the counter of programs that left their sums: one that does not wait for the others
+BEGUN = tl.constexpr(0x10000)  # in a counter of programs: one that has begun, or goes before all have begun
 
 
 def configs():
@@ -108,10 +107,19 @@ def store_columns(out_ptr, col, result, mask):
 
 
 @triton.jit
-def add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counter_ptr, rank, together, programs, cols, DEEP: tl.constexpr,
+def wait_for_all(counter_ptr, programs):
+    """Until all programs have gone on; how many did not wait."""
+    gone_on = tl.atomic_add(counter_ptr, 0, sem="relaxed")
+    while gone_on % BEGUN + gone_on // BEGUN < programs:
+        gone_on = tl.atomic_add(counter_ptr, 0, sem="relaxed")
+    return gone_on // BEGUN
+
+
+@triton.jit
+def add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, rank, programs, cols, DEEP: tl.constexpr,
                   COLS: tl.constexpr):
-    """Groups of columns, those of dweight first: every programs-th one from `rank` on, or where programs are not together,
-    those that nobody else has taken."""
+    """A program's share: every programs-th group of columns from the rank-th on, those of dweight before those of dbias. The
+    last program adds up the shares of those that did not wait, too, and sets the counters back."""
     groups = tl.cdiv(cols, COLS)
     begin = 0
     end = 2 * groups
@@ -119,60 +127,51 @@ def add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counter_ptr, rank, toget
         begin = groups
     if dbias_ptr is None:
         end = groups
-    group = begin + rank
-    if not together:
-        group = begin + tl.atomic_add(counter_ptr, 1, sem="relaxed")
-    while group < end:
-        of_bias = group // groups
-        col = group % groups * COLS + tl.arange(0, COLS)[None, :]
-        result = add_up(partials_ptr + of_bias.to(tl.int64) * programs * cols, programs, cols, col, DEEP, COLS)
-        store_columns(dweight_ptr, col, result, (col < cols) & (of_bias == 0))
-        store_columns(dbias_ptr, col, result, (col < cols) & (of_bias == 1))
-        if together:
-            group += programs
-        else:
-            group = begin + tl.atomic_add(counter_ptr, 1, sem="relaxed")
+    share = rank
+    shares = rank + 1
+    while share < shares:
+        for group in range(begin + share, end, programs):
+            of_bias = group // groups
+            col = group % groups * COLS + tl.arange(0, COLS)[None, :]
+            result = add_up(partials_ptr + of_bias.to(tl.int64) * programs * cols, programs, cols, col, DEEP, COLS)
+            store_columns(dweight_ptr, col, result, (col < cols) & (of_bias == 0))
+            store_columns(dbias_ptr, col, result, (col < cols) & (of_bias == 1))
+        share += 1
+        if share == programs:
+            share = 0
+            shares = wait_for_all(counters_ptr + 1, programs)
+            for i in tl.static_range(2):
+                tl.atomic_xchg(counters_ptr + i, 0, sem="relaxed")
 
 
 @triton.jit
-def finish_columns(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, started, cols, COLS: tl.constexpr, WIDE: tl.constexpr,
+def finish_columns(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, cols, COLS: tl.constexpr, WIDE: tl.constexpr,
                    EACH: tl.constexpr):
-    """What follows when a program has left its sums: few programs take WIDE columns at a time, others as many as give each program
-    a group, from a quarter of COLS to 16 times as many. `started`: how many programs had begun."""
+    """What follows when a program has left its sums. Those that come before all have begun do not wait, and are the first ones. Few
+    programs take WIDE columns at a time, others as many as give each a group, from a quarter of COLS to 16 times as many, of about
+    EACH elements of the partials at a time."""
     SUMS: tl.constexpr = (1 if dweight_ptr is not None else 0) + (1 if dbias_ptr is not None else 0)
     programs = tl.num_programs(0)
-    own = 1
-    if started < programs:
-        own = 1 + LEFT
     tl.debug_barrier()
-    rank = tl.atomic_add(counters_ptr + 1, own)
-    done = rank + own
-    rank = rank % LEFT
-    if started == programs:
-        while done % LEFT < programs:
-            done = tl.atomic_add(counters_ptr + 1, 0, sem="acquire")
-    if done % LEFT == programs:
-        together = done == programs
-        if together:
-            tl.atomic_add(counters_ptr + 3, 1, sem="relaxed")
+    before = tl.atomic_add(counters_ptr, 1)
+    rank = before % BEGUN
+    if before // BEGUN < programs:
+        tl.atomic_add(counters_ptr + 1, BEGUN, sem="relaxed")
+    else:
+        there = rank + 1
+        while there < programs:
+            there = tl.atomic_add(counters_ptr, 0, sem="acquire") % BEGUN
+        tl.atomic_add(counters_ptr + 1, 1, sem="relaxed")
         if programs <= 16:
-            add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, rank, together, programs, cols, 1, WIDE)
+            add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, rank, programs, cols, 1, WIDE)
         elif programs * 4 * COLS < cols * SUMS:
-            add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, rank, together, programs, cols, EACH // (16 * COLS), 16 * COLS)
+            add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, rank, programs, cols, EACH // (16 * COLS), 16 * COLS)
         elif programs * COLS < cols * SUMS:
-            add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, rank, together, programs, cols, EACH // (4 * COLS), 4 * COLS)
+            add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, rank, programs, cols, EACH // (4 * COLS), 4 * COLS)
         elif programs * COLS < 4 * cols * SUMS:
-            add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, rank, together, programs, cols, 4096 // COLS, COLS)
+            add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, rank, programs, cols, 4096 // COLS, COLS)
         else:
-            add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr + 2, rank, together, programs, cols, 16384 // COLS, COLS // 4)
-        if not together:
-            tl.atomic_add(counters_ptr + 3, 1, sem="relaxed")
-        if rank == programs - 1:
-            there = programs - done // LEFT + (started < programs).to(tl.int32)
-            while tl.atomic_add(counters_ptr + 3, 0, sem="relaxed") < there:
-                pass
-            for i in tl.static_range(4):
-                tl.atomic_xchg(counters_ptr + i, 0, sem="relaxed")
+            add_up_groups(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, rank, programs, cols, 16384 // COLS, COLS // 4)
 
 
 @triton.jit
@@ -292,20 +291,23 @@ def store_sums(sums_row, out_ptr, col, sums, mask, rows):
 
 
 @triton.jit
+def store_both(dweight_row, dweight_ptr, dbias_ptr, col, dweight, dbias, mask, rows, cols):
+    """Likewise of weight and bias, by one store: threads need not wait between two. (Where rows
+    are divided, loads would be half as wide.)"""
+    if rows > 1:
+        which = tl.arange(0, 2).to(tl.int64) * tl.num_programs(0) * cols
+        tl.store(dweight_row + tl.expand_dims(col, -1) + which, tl.join(dweight, dbias), mask=tl.expand_dims(mask, -1))
+    else:
+        store_columns(dweight_ptr, col, dweight, mask)
+        store_columns(dbias_ptr, col, dbias, mask)
+
+
+@triton.jit
 def clear(out_ptr, cols, PIECE: tl.constexpr):
     if out_ptr is not None:
         for start in range(0, cols, PIECE):
             col = start + tl.arange(0, PIECE)[None, :]
             tl.store(out_ptr + col, tl.zeros([1, PIECE], out_ptr.dtype.element_ty), mask=col < cols)
-
-
-@triton.jit
-def number_of_started(counters_ptr, rows, WANTED: tl.constexpr):
-    started = 0
-    if WANTED:
-        if rows > 1:
-            started = tl.atomic_add(counters_ptr, 0, sem="relaxed")
-    return started
 
 
 @triton.jit
@@ -373,7 +375,7 @@ def norm_backward(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsu
     DBIAS: tl.constexpr = dbias_ptr is not None
     if DWEIGHT or DBIAS:
         if rows > 1:
-            tl.atomic_add(counters_ptr, 1, sem="relaxed")
+            tl.atomic_add(counters_ptr, BEGUN, sem="relaxed")
     if PIECE > 0:
         dweight_row = partials_ptr + tl.program_id(0).to(tl.int64) * cols
         dbias_row = dweight_row + tl.num_programs(0).to(tl.int64) * cols
@@ -381,7 +383,6 @@ def norm_backward(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsu
             row_in_pieces(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, dweight_row, dbias_row,
                           row.to(tl.int64), rows, row == tl.program_id(0), dx_stride, dy_stride, x_stride, dsum_stride,
                           cols, eps, CENTER, PIECE)
-        started = number_of_started(counters_ptr, rows, DWEIGHT or DBIAS)
         if rows == 0:
             clear(dweight_ptr, cols, PIECE)
             clear(dbias_ptr, cols, PIECE)
@@ -407,12 +408,15 @@ def norm_backward(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsu
                 dweight += dy * n
             if DBIAS:
                 dbias += dy
-        started = number_of_started(counters_ptr, rows, DWEIGHT or DBIAS)
         dweight_row = partials_ptr + tl.program_id(0).to(tl.int64) * cols
         dbias_row = dweight_row + tl.num_programs(0).to(tl.int64) * cols
-        if DWEIGHT:
-            store_sums(dweight_row, dweight_ptr, col, sum_of_tile(dweight, PARTS), in_row, rows)
-        if DBIAS:
-            store_sums(dbias_row, dbias_ptr, col, sum_of_tile(dbias, PARTS), in_row, rows)
+        if DWEIGHT and DBIAS and PARTS == 1:
+            dweight, dbias = tl.reduce((dweight, dbias), 0, add_pairs)
+            store_both(dweight_row, dweight_ptr, dbias_ptr, col, dweight[None, :], dbias[None, :], in_row, rows, cols)
+        else:
+            if DWEIGHT:
+                store_sums(dweight_row, dweight_ptr, col, sum_of_tile(dweight, PARTS), in_row, rows)
+            if DBIAS:
+                store_sums(dbias_row, dbias_ptr, col, sum_of_tile(dbias, PARTS), in_row, rows)
     if (DWEIGHT or DBIAS) and rows > 1:
-        finish_columns(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, started, cols, COLS, WIDE, EACH)
+        finish_columns(dweight_ptr, dbias_ptr, partials_ptr, counters_ptr, cols, COLS, WIDE, EACH)
