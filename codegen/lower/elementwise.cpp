@@ -410,14 +410,37 @@ bool beside_products(const ir::Op& op) {
   return false;
 }
 
+// Whether `value` is a constant that stays as it is when numbers below the normal ones are added to it.
+bool hides_subnormals(const ir::Value* value) {
+  constexpr double kLeast = 0x1p-100;
+  while (value->def && (value->def->opcode == ir::Opcode::Splat || value->def->opcode == ir::Opcode::ConvertLayout))
+    value = value->def->operands[0];
+  if (!value->def || value->def->opcode != ir::Opcode::Constant) return false;
+  const ir::Attr constant = value->def->get(ir::attr::value);
+  const double* number = std::get_if<double>(&constant);
+  return number && std::abs(*number) >= kLeast;
+}
+
+// Whether the op's result is only ever added to such constants, as that of 1 / (1 + exp(-x)) is.
+bool subnormals_vanish(const Lowering& l, const ir::Op& op) {
+  int added = 0;
+  ir::walk(l.func.body, [&](const ir::Op& user) {
+    if (user.opcode != ir::Opcode::Add) return;
+    for (int i = 0; i < 2; ++i) added += user.operand(i) == op.result() && hides_subnormals(user.operand(1 - i));
+  });
+  return added == l.uses.at(op.result());
+}
+
 // e^x as 2^(x log2 e). ex2.approx spends three instructions an element on results below the normal numbers, which
-// arguments below -126 have. For fp32 tiles one integer maximum tells whether a thread has such: among the bits of
-// numbers, 0x800000 added, those of finite negative ones are the largest, by size, while infinities and NaNs stay out
-// of the way.
+// arguments below -126 have, and nothing where these make no difference to what follows. For other fp32 tiles one
+// integer maximum tells whether a thread has such: among the bits of numbers, 0x800000 added, those of finite negative
+// ones are the largest, by size, while infinities and NaNs stay out of the way.
 void exponential(Lowering& l, const ir::Op& op) {
   auto scaled = [&](llvm::Value* x) { return l.b.CreateFMul(x, llvm::ConstantFP::get(x->getType(), kLog2E)); };
   const ir::Type& type = op.result()->type;
   const std::vector<int> registers = distinct_registers(type);
+  if (type.elem == Elem::F32 && subnormals_vanish(l, op))
+    return elementwise(l, op, [&](auto& x) { return l.hw("ex2_approx_ftz_f32", {scaled(x[0])}); });
   if (type.elem != Elem::F32 || int(registers.size()) < kBranchFrom || int(registers.size()) > kBranchTo ||
       beside_products(op))
     return math(

@@ -74,14 +74,15 @@ void check_functions() {
 TEST(Math, Float32) { check_functions<float>(); }
 TEST(Math, Float64) { check_functions<double>(); }
 
+constexpr const char* kOneExpression =
+    "@triton.jit\ndef kernel(x, y):\n    i = tl.arange(0, 128)\n    a = tl.load(x + i)\n    tl.store(y + i, {})\n";
+
 // A kernel's own products and sums may become one fma. Those of the library's functions must not: their exact
 // remainders of products would be lost, and sin of a large argument with them.
 TEST(Math, OnlyTheKernelsOwnProductsAreFused) {
-  const char* text =
-      "@triton.jit\ndef kernel(x, y):\n    i = tl.arange(0, 128)\n    a = tl.load(x + i)\n    tl.store(y + i, {})\n";
-  std::string own = ptx_of<float>(fmt::format(fmt::runtime(text), "a * 3.5 + a"), 2);
+  std::string own = ptx_of<float>(fmt::format(fmt::runtime(kOneExpression), "a * 3.5 + a"), 2);
   EXPECT_NE(own.find("fma.rn.f32"), std::string::npos) << own;
-  std::string library = ptx_of<float>(fmt::format(fmt::runtime(text), "tl.sin(a)"), 2);
+  std::string library = ptx_of<float>(fmt::format(fmt::runtime(kOneExpression), "tl.sin(a)"), 2);
   EXPECT_NE(library.find("sub.rn.f32"), std::string::npos) << library;
   // Without a rounding the assembler is free to fuse.
   for (const char* op : {"add.f32", "sub.f32", "mul.f32"}) EXPECT_EQ(library.find(op), std::string::npos) << op;
@@ -93,6 +94,26 @@ TEST(Math, Sigmoid) {
   for (size_t i = 0; i < x.size(); ++i) {
     double exact = 1 / (1 + std::exp(-double(x[i])));
     EXPECT_NEAR(out[i], exact, 1e-6) << x[i];
+  }
+  const std::vector<float> far = {-200, -100, -88, -80, 80, 88, 100, 200};
+  out = evaluate<float>({"tl.sigmoid(a)"}, far)[0];
+  for (size_t i = 0; i < far.size(); ++i) {
+    const double exact = 1 / (1 + std::exp(-double(far[i])));
+    EXPECT_NEAR(out[i], exact, 1e-4 * exact + 0x1p-126) << far[i];
+  }
+}
+
+// A number below the normal ones, added to 1, is as good as 0: no instructions for such results of exp.
+TEST(Math, SubnormalResultsOfExpThatVanish) {
+  struct Row {
+    const char* expression;
+    bool vanish;
+  };
+  for (const Row& row : {Row{"tl.sigmoid(a)", true}, Row{"a / (tl.exp(-a) + 1)", true}, Row{"tl.exp(a) + 1e-35", false},
+                         Row{"tl.exp(a)", false}, Row{"tl.exp(a) + a", false}}) {
+    const std::string ptx = ptx_of<float>(fmt::format(fmt::runtime(kOneExpression), row.expression), 2);
+    EXPECT_EQ(ptx.find("ex2.approx.ftz.f32") != std::string::npos, row.vanish) << row.expression << ptx;
+    EXPECT_EQ(ptx.find("ex2.approx.f32") == std::string::npos, row.vanish) << row.expression << ptx;
   }
 }
 
