@@ -287,7 +287,8 @@ class Norms(Case):
         n, g = h * r, dy.exact * weight.exact
         exact = r * (g - g.mean(1, keepdims=True) * center - n * (g * n).mean(1, keepdims=True))
         self.near(dx, exact + (dsum.exact if with_sum else 0), kind, 4, "dx")
-        self.near(dweight, (dy.exact * n).sum(0), "f32", 10, "dweight")
+        # Far from 0 the distances themselves are rounded: 1.3e-4 to 2.3e-4 off at 300 x 40, by this order of sums and by others.
+        self.near(dweight, (dy.exact * n).sum(0), "f32", 30 if far else 10, "dweight")
         if center:
             self.near(dbias, dy.exact.sum(0), "f32", 10, "dbias")
         return x, dy, weight, dx
