@@ -43,6 +43,8 @@ using ir::Value;
 
 namespace {
 
+constexpr int64_t kMostCopied = 64;  ///< registers of a thread
+
 class Assigner {
  public:
   Assigner(Func& func, const Target& target) : func_(func), target_(target), memory_(func, target) {}
@@ -133,8 +135,24 @@ class Assigner {
   }
 
   /// For such a load: the layout that its warps' parts of the operand make with accesses as wide as its group's, if
-  /// that is cheaper than the group's layout and a conversion; else null.
+  /// that is cheaper than the group's layout and a conversion; else null. Copies of elements are held from the load to
+  /// its product, so a block's loads together have few of them, or each comes in its group's layout.
   LayoutRef load_for_product(const Op& op) {
+    LayoutRef own = cheapest_for_product(op);
+    if (!own || copied_words(op, *own) == 0) return own;
+    auto [all, is_new] = copied_.try_emplace(op.parent, 0);
+    for (const Op* other : memory_.ops())
+      if (is_new && other->parent == op.parent)
+        if (LayoutRef layout = cheapest_for_product(*other)) all->second += copied_words(*other, *layout);
+    return all->second <= kMostCopied ? own : nullptr;
+  }
+  /// Registers of a thread that hold what threads of another layout would have just once among them.
+  int64_t copied_words(const Op& load, const LinearLayout& layout) {
+    const int64_t held = layout.remove_zero_registers().in_size(Dim::Register),
+                  shared = memory_.layout_of(load)->remove_zero_registers().in_size(Dim::Register);
+    return std::max<int64_t>(0, held - shared) * std::max(8, load.result()->type.bits()) / 32;
+  }
+  LayoutRef cheapest_for_product(const Op& op) {
     const auto found = op.opcode == Opcode::Load ? loaded_operands_.find(op.result()) : loaded_operands_.end();
     if (found == loaded_operands_.end()) return nullptr;
     const LinearLayout &operand = found->second, &shared = *memory_.layout_of(op);
@@ -326,6 +344,7 @@ class Assigner {
   MemoryLayouts memory_;
   std::vector<Op*> products_;
   std::unordered_map<const Value*, LinearLayout> loaded_operands_;  ///< of products: how their threads hold them
+  std::unordered_map<const Block*, int64_t> copied_;  ///< registers that copies of what it loads for products take
   std::unordered_map<const Value*, std::vector<Op*>> users_;
   std::unordered_map<const Value*, Value*> twins_;
   LayoutMap layouts_;

@@ -33,6 +33,7 @@
 #include "codegen/pipeline/edit.h"
 #include "codegen/pipeline/expand.h"
 #include "codegen/pipeline/fit.h"
+#include "codegen/pipeline/late_reads.h"
 #include "codegen/pipeline/loop_stages.h"
 #include "codegen/pipeline/partition.h"
 #include "codegen/pipeline/schedule.h"
@@ -219,6 +220,7 @@ void passes::pipeline(Func& func, PassContext& context) {
   }
   for (Transfer& told : partition.balance()) context.transfers.push_back(std::move(told));
   if (!loops.empty()) canonicalize(func, context);
+  read_late(func);
 }
 
 }  // namespace tegula
