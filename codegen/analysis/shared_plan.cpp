@@ -21,8 +21,11 @@ namespace {
 constexpr int64_t kAlignment = 128;
 constexpr int64_t kBarrierAlignment = 8, kBarrierBytes = 8;
 constexpr int64_t kPlaceAlignment = 1024;  ///< the period of the widest swizzle
-/// Up to this many bytes in all, every op has its own area; larger ones share.
-constexpr int64_t kPrivateBytes = 16 << 10;
+/// Up to this many bytes in all, every op has its own area; larger ones share. Fewer bytes where more programs fit a
+/// multiprocessor so: of the largest, with threads that take as many registers as there can be; what that gives others
+/// costs them a few barriers.
+constexpr int64_t kPrivateBytes = 16 << 10, kLeastPrivateBytes = 4 << 10;
+constexpr int64_t kSharedOfMultiprocessor = 228 << 10, kSharedBeside = 1024, kWarpsOfMostRegisters = 8;
 
 int64_t round_up(int64_t bytes, int64_t alignment) { return (bytes + alignment - 1) / alignment * alignment; }
 
@@ -332,9 +335,9 @@ static bool has_copies(const ir::Type& type, int num_ctas) {
   return type.layout->in_bits(Dim::Block) ? type.layout->free_mask(Dim::Block) != 0 : num_ctas > 1;
 }
 
-SharedPlan plan_shared(const ir::Func& func) {
+// Ops have areas of their own up to `most` bytes.
+static SharedPlan place_scratch(const ir::Func& func, const RoomPlan& rooms, int64_t most) {
   SharedPlan plan;
-  const RoomPlan rooms(func);
   plan.bytes = rooms.bytes;
   for (const Room& room : rooms.rooms) {
     plan.size[room.alloc] = room.bytes;
@@ -362,7 +365,7 @@ SharedPlan plan_shared(const ir::Func& func) {
       plan.offset[&op] = rooms.common_scratch;
       return;
     }
-    if (next + size > kPrivateBytes) next = 0;
+    if (next + size > most) next = 0;
     // Behind all rooms in use, in an area of its own, unless that takes more memory than a gap between them.
     const RoomPlan::Areas taken = rooms.taken_at(op);
     int64_t end = 0;
@@ -386,6 +389,17 @@ SharedPlan plan_shared(const ir::Func& func) {
     plan.bytes = plan.offset[&op] + plan.size[&op];
   });
   return plan;
+}
+
+SharedPlan plan_shared(const ir::Func& func) {
+  const RoomPlan rooms(func);
+  SharedPlan best = place_scratch(func, rooms, kPrivateBytes);
+  const auto programs = [&](const SharedPlan& plan) {
+    return std::min(kWarpsOfMostRegisters / func.num_warps(), kSharedOfMultiprocessor / (plan.bytes + kSharedBeside));
+  };
+  for (int64_t most = kPrivateBytes / 2; rooms.bytes && most >= kLeastPrivateBytes; most /= 2)
+    if (SharedPlan tried = place_scratch(func, rooms, most); programs(tried) > programs(best)) best = std::move(tried);
+  return best;
 }
 
 }  // namespace tegula

@@ -23,11 +23,12 @@ bool uses(const Op& op, const Value* v) {
   return found;
 }
 
-// Accesses to global memory and exchanges between threads leave places as they are. Products that run beside the program
-// are timed by what stands around them.
+// Accesses to global memory and exchanges between threads leave places as they are. Products that run beside the
+// program are timed by what stands around them.
 bool is_passed(const Op& op) {
   const bool beside = op.opcode == Opcode::MmaStart || op.opcode == Opcode::MmaWait;
-  return !beside && (op.regions.empty() || op.info().combines()) && !op.has(WritesShared) && !op.has(Synchronizes) && !op.has(Terminator);
+  return !beside && (op.regions.empty() || op.info().combines()) && !op.has(WritesShared) && !op.has(Synchronizes) &&
+         !op.has(Terminator);
 }
 
 // Before which op the read goes; its own position if it stays.
