@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/equal_elements.h"
+#include "codegen/analysis/launch_values.h"
 #include "codegen/analysis/register_pressure.h"
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/pipeline/edit.h"
@@ -67,6 +69,14 @@ bool fits(const Func& func, const Target& target, const Stores& stores, int64_t 
   return plan_shared(func).bytes + (stores.barriers ? kBarrierRoom : 0) <= target.shared_per_program;
 }
 
+// Whether a thread spills already: the assembler finds about a quarter of what is live to be there in part at a time.
+bool is_out_of_registers(const Func& func, const Target& target) {
+  const AxisAnalysis axis(func);
+  const CostInputs inputs;
+  const LaunchValues values(func, axis, inputs);
+  return 4 * RegisterPressure(func, axis, values).peak().words > 5 * register_limit(func, target);
+}
+
 }  // namespace
 
 int64_t fit_slots(const Func& func, const Target& target, Stores stores, int64_t wanted) {
@@ -105,6 +115,7 @@ int fit_loads(const Func& func, const Target& target, const Op& loop, std::vecto
     for (const auto& carried : loop.results)
       if (!carried->type.pointer && !carried->type.is_token()) free -= bytes_per_thread(carried->type);
     budget = std::min(budget, free);
+    if (!loads.empty() && is_out_of_registers(func, target)) budget = std::min(budget, kOverhead);
   }
   int64_t ahead = std::min(wanted, kMaxAhead);
   while (ahead > 1 && register_bytes_of(loads) * ahead > budget) --ahead;

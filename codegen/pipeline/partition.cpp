@@ -551,10 +551,12 @@ Partition::Registers Partition::share_registers(bool bulk, int64_t groups) const
 
 // Measured on an H200. Bulk copies of a loop that only sums up cost its warps nothing then, not even a barrier; threads
 // that copy keep no more of them under way than the warps themselves. Of other loops two warpgroups or more gain that
-// share an SM with no other program: one computes while the other one multiplies.
+// share an SM with no other program: one computes while the other one multiplies. What a program spills because the
+// warps that copy have registers too costs more: where it takes nearly all that there are, products have no place for
+// their operands, which are not counted in full.
 bool Partition::pays(const LoopSchedule& schedule, int64_t slots, bool bulk) const {
   constexpr int kLeastWarps = 2 * kWarpsOfGroup;
-  if (expected_registers(func_) > share_registers(bulk, 1).program) return false;
+  if (8 * expected_registers(func_) > 7 * share_registers(bulk, 1).program) return false;
   if (schedule.sums_up) return bulk;
   if (func_.num_warps() < kLeastWarps) return false;
   return func_.num_warps() > kLeastWarps ||
