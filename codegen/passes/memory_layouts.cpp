@@ -7,6 +7,7 @@
 #include "codegen/analysis/axis_runs.h"
 #include "codegen/analysis/mask_runs.h"
 #include "codegen/analysis/shared_plan.h"
+#include "codegen/layout/axis_order.h"
 #include "codegen/layout/makers.h"
 
 namespace tegula {
@@ -50,6 +51,9 @@ void MemoryLayouts::add(Op& op) {
     ops_.push_back(&op), groups_[group_of(op)].push_back(&op);
   }
   if (op.info().combines()) combined_axes_[op.operands[0]->type.shape].insert(int(op.get(ir::attr::axis)));
+  if (op.opcode == Opcode::Reduce) reductions_[op.operands[0]->type.shape].push_back(&op);
+  if (op.opcode == Opcode::Sort || op.opcode == Opcode::Scan) not_reduced_alone_.insert(op.operands[0]->type.shape);
+  if (ir::is_product(op)) not_reduced_alone_.insert(op.result()->type.shape);
   if (op.opcode == Opcode::Sort) combined_axes_[op.operands[0]->type.shape].insert(op.operands[0]->type.rank() - 1);
 }
 
@@ -84,10 +88,11 @@ LinearLayout MemoryLayouts::find_layout(const Group& group) const {
       least = std::max(least, kLeastCopyBytes / elem_bytes(op->operands[0]->type.elem));
   LinearLayout best = thread_layout(shape, order, {{order[0], least}}, blocks_);
   double best_price = price_of(ops, best, order[0], least);
+  int best_width = least;
   auto consider = [&](const std::vector<Run>& held, int width) {
     LinearLayout tried = thread_layout(shape, order, held, blocks_);
     const double price = price_of(ops, tried, order[0], width);
-    if (price < best_price) best = std::move(tried), best_price = price;
+    if (price < best_price) best = std::move(tried), best_price = price, best_width = held.size() == 1 ? width : 0;
   };
   for (int held = 2 * least; held <= std::min<int64_t>(limit, kMostHeld); held *= 2) consider({{order[0], held}}, held);
   for (const Run& run : repeated_runs(ops, order[0], elements / threads)) {
@@ -95,7 +100,47 @@ LinearLayout MemoryLayouts::find_layout(const Group& group) const {
     for (int width = 2; width <= std::min<int64_t>(limit, elements / threads / run.length); width *= 2)
       consider({{order[0], width}, run}, width);
   }
+  best_price += price_of_reductions(shape, best);
+  for (const int lanes : fewer_lanes(group, best_width)) {
+    LinearLayout tried = thread_layout(shape, order, {{order[0], best_width}}, blocks_, lanes);
+    const double price = price_of(ops, tried, order[0], best_width) + price_of_reductions(shape, tried);
+    if (price < best_price) best = std::move(tried), best_price = price;
+  }
   return best;
+}
+
+// Where rows are reduced, and nothing else makes tiles of their shape: how many lanes might share a row but all that
+// it has elements for. Each still takes whole lines of memory, and no warps share one.
+std::vector<int> MemoryLayouts::fewer_lanes(const Group& group, int width) const {
+  constexpr int kLanes = 32, kLineBytes = 128;
+  const Shape& shape = group.shape;
+  const auto axes = combined_axes_.find(shape);
+  if (shape.size() != 2 || blocks_ > 1 || width == 0 || group.copies || not_reduced_alone_.contains(shape)) return {};
+  if (axes == combined_axes_.end() || axes->second != std::set<int>{group.fastest_axis}) return {};
+  int bytes = 1;
+  for (const Op* op : groups_.at(group)) bytes = std::max(bytes, elem_bytes(op->operands[0]->type.elem));
+  const int64_t rows = block_of(shape[size_t(1 - group.fastest_axis)]);
+  std::vector<int> found;
+  for (int lanes = kLanes / 2; lanes * width * bytes >= kLineBytes; lanes /= 2)
+    if (rows * lanes >= int64_t(kLanes) * func_.num_warps()) found.push_back(lanes);
+  return found;
+}
+
+// In issue slots of a warp: what lanes exchange for the sums of rows of such a layout, and what a thread computes of
+// each element of what is the same for all rows.
+double MemoryLayouts::price_of_reductions(const Shape& shape, const LinearLayout& layout) const {
+  constexpr double kShuffle = 5, kElement = 2;
+  const auto found = reductions_.find(shape);
+  if (found == reductions_.end()) return 0;
+  double price = 0;
+  for (const Op* op : found->second) {
+    const int axis = int(op->get(ir::attr::axis));
+    const double held = double(layout.remove_zero_registers().in_size(Dim::Register));
+    const double along = double(int64_t(1) << bits_along(layout, Dim::Register, axis).size());
+    const double steps = double(bits_along(layout, Dim::Lane, axis).size());
+    price += times(*op) * (held / along * steps * kShuffle + along * kElement);
+  }
+  return price;
 }
 
 // Elements that loads of the ops have from one place in memory, other than along `fastest`: a thread that holds such
@@ -170,7 +215,7 @@ double MemoryLayouts::times(const Op& op) const {
 // warp so. (Where warps must share a row anyway, dividing the rows as well gains nothing, and what belongs to a
 // column would be loaded by more threads.) The same goes for blocks, which divide the tile ahead of warps.
 LinearLayout MemoryLayouts::thread_layout(const Shape& shape, const std::vector<int>& order,
-                                          const std::vector<Run>& held, int num_blocks) const {
+                                          const std::vector<Run>& held, int num_blocks, int most_lanes) const {
   std::vector<int> registers(shape.size(), 1), lanes(shape.size(), 1), warps(shape.size(), 1), blocks(shape.size(), 1);
   std::vector<int64_t> left;
   for (int64_t extent : shape) left.push_back(block_of(extent));
@@ -185,7 +230,12 @@ LinearLayout MemoryLayouts::thread_layout(const Shape& shape, const std::vector<
     }
     along[axes.back()] *= int(parts);
   };
-  spread(lanes, order, 32);
+  const int64_t lanes_along = std::min<int64_t>(left[order[0]], most_lanes);
+  lanes[order[0]] = int(lanes_along), left[order[0]] /= lanes_along;
+  if (order.size() == 1)
+    lanes[order[0]] *= int(32 / lanes_along);
+  else
+    spread(lanes, {order.begin() + 1, order.end()}, 32 / lanes_along);
   auto spread_outside = [&](std::vector<int>& along, int64_t parts) {
     std::vector<int> axes = order;
     if (auto reduced = combined_axes_.find(shape); reduced != combined_axes_.end()) {

@@ -75,8 +75,10 @@ class MemoryLayouts {
   std::vector<Run> repeated_runs(const std::vector<ir::Op*>& ops, int fastest, int64_t most) const;
   double price_of(const std::vector<ir::Op*>& ops, const LinearLayout& layout, int axis, int held) const;
   bool is_scattered(const ir::Value* v, int axis) const;
+  double price_of_reductions(const ir::Shape& shape, const LinearLayout& layout) const;
+  std::vector<int> fewer_lanes(const Group& group, int width) const;
   LinearLayout thread_layout(const ir::Shape& shape, const std::vector<int>& order, const std::vector<Run>& held,
-                             int num_blocks) const;
+                             int num_blocks, int most_lanes = 32) const;
   std::vector<int64_t> repeats_of(const ir::Op& load) const;
 
   const ir::Func& func_;
@@ -91,6 +93,8 @@ class MemoryLayouts {
   std::map<Group, std::vector<ir::Op*>> groups_;
   std::map<Group, LayoutRef> layouts_;
   std::map<ir::Shape, std::set<int>> combined_axes_;  // along which tiles of a shape are reduced, scanned or sorted
+  std::map<ir::Shape, std::vector<const ir::Op*>> reductions_;
+  std::set<ir::Shape> not_reduced_alone_;  // shapes of tiles that are scanned, sorted or multiplied
 };
 
 }  // namespace tegula
