@@ -109,8 +109,10 @@ LinearLayout MemoryLayouts::find_layout(const Group& group) const {
   return best;
 }
 
-// Where rows are reduced, and nothing else makes tiles of their shape: how many lanes might share a row but all that
-// it has elements for. Each still takes whole lines of memory, and no warps share one.
+// Where rows are reduced more often than they are accessed, as those that a loop multiplies by one row after the other,
+// and nothing else makes tiles of their shape: how many lanes might share a row but all that it has elements for. They
+// still take whole lines of memory, and no warps share one. (Memory takes longer than the sums of rows that are reduced
+// as often as they come.)
 std::vector<int> MemoryLayouts::fewer_lanes(const Group& group, int width) const {
   constexpr int kLanes = 32, kLineBytes = 128;
   const Shape& shape = group.shape;
@@ -118,7 +120,14 @@ std::vector<int> MemoryLayouts::fewer_lanes(const Group& group, int width) const
   if (shape.size() != 2 || blocks_ > 1 || width == 0 || group.copies || not_reduced_alone_.contains(shape)) return {};
   if (axes == combined_axes_.end() || axes->second != std::set<int>{group.fastest_axis}) return {};
   int bytes = 1;
-  for (const Op* op : groups_.at(group)) bytes = std::max(bytes, elem_bytes(op->operands[0]->type.elem));
+  double accessed = 1, reduced = 0;
+  for (const Op* op : groups_.at(group)) {
+    bytes = std::max(bytes, elem_bytes(op->operands[0]->type.elem));
+    accessed = std::max(accessed, times(*op));
+  }
+  if (const auto reductions = reductions_.find(shape); reductions != reductions_.end())
+    for (const Op* op : reductions->second) reduced = std::max(reduced, times(*op));
+  if (reduced <= accessed) return {};
   const int64_t rows = block_of(shape[size_t(1 - group.fastest_axis)]);
   std::vector<int> found;
   for (int lanes = kLanes / 2; lanes * width * bytes >= kLineBytes; lanes /= 2)
