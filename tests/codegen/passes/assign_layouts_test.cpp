@@ -110,6 +110,28 @@ TEST_F(Layouts, RowsOfATileStayInsideWarps) {
   EXPECT_EQ(x->def->get(ir::attr::vector), 4);
 }
 
+// Rows that are reduced in each iteration of a loop: 8 lanes share one in place of 32, and a thread has a quarter
+// of the sums.
+TEST_F(Layouts, FewerLanesShareRowsThatALoopReduces) {
+  warps(1);
+  Value *in = pointer(), *out = pointer(), *stride = i32(16);
+  Value* x = b.load(tile_pointers(in, stride, 16, 128), nullptr, nullptr);
+  Value* rows = b.addptr(b.splat(out, {16}), b.mul(b.arange(0, 16), b.splat(stride, {16})));
+  Value* columns = row_pointers(in, 128);
+  Op* loop = b.create(Opcode::For, {c(0), c(16), c(1)}, {});
+  Value* i = loop->regions[0]->add_arg(Type::scalar(Elem::I32));
+  Builder at(loop->regions[0].get());
+  Value* row = at.load(at.addptr(columns, at.splat(i, {128})), nullptr, nullptr);
+  Value* y = at.mul(x, at.broadcast(at.expand_dims(row, 0), {16, 128}));
+  at.store(at.addptr(rows, at.splat(i, {16})), reduce_in(at, y, 1), nullptr);
+  at.create(Opcode::Yield, {});
+  assign();
+  EXPECT_EQ(layout(x),
+            "register=[[0,1],[0,2],[0,32],[0,64],[4,0],[8,0]], lane=[[0,4],[0,8],[0,16],[1,0],[2,0]], "
+            "warp=[] -> dim0:16, dim1:128");
+  EXPECT_EQ(x->def->get(ir::attr::vector), 4);
+}
+
 TEST_F(Layouts, ColumnSumsKeepWarpsAlongTheRow) {
   Value* x = b.load(tile_pointers(pointer(), i32(16), 16, 1024), nullptr, nullptr);
   b.store(row_pointers(pointer(), 1024), reduce(x, 0), nullptr);
