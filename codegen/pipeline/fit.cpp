@@ -69,12 +69,12 @@ bool fits(const Func& func, const Target& target, const Stores& stores, int64_t 
   return plan_shared(func).bytes + (stores.barriers ? kBarrierRoom : 0) <= target.shared_per_program;
 }
 
-// Whether a thread spills already: the assembler finds about a quarter of what is live to be there in part at a time.
-bool is_out_of_registers(const Func& func, const Target& target) {
+// Registers that are live at a time, as the loops are written.
+int64_t registers_live(const Func& func) {
   const AxisAnalysis axis(func);
   const CostInputs inputs;
   const LaunchValues values(func, axis, inputs);
-  return 4 * RegisterPressure(func, axis, values).peak().words > 5 * register_limit(func, target);
+  return RegisterPressure(func, axis, values).peak().words;
 }
 
 }  // namespace
@@ -114,8 +114,14 @@ int fit_loads(const Func& func, const Target& target, const Op& loop, std::vecto
     int64_t free = 4 * register_limit(func, target) - kOverhead - kCopiesForProduct * bytes_of(loads);
     for (const auto& carried : loop.results)
       if (!carried->type.pointer && !carried->type.is_token()) free -= bytes_per_thread(carried->type);
+    if (!loads.empty()) {
+      const int64_t limit = register_limit(func, target), live = registers_live(func);
+      // Of what is live the assembler finds some to be there in part at a time; where it is much less than there is
+      // room for, that is no matter.
+      if (4 * live > 5 * limit) free = std::min(free, kOverhead);
+      free = std::max(free, 4 * (limit * 4 / 5 - live));
+    }
     budget = std::min(budget, free);
-    if (!loads.empty() && is_out_of_registers(func, target)) budget = std::min(budget, kOverhead);
   }
   int64_t ahead = std::min(wanted, kMaxAhead);
   while (ahead > 1 && register_bytes_of(loads) * ahead > budget) --ahead;

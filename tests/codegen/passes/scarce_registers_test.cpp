@@ -50,6 +50,19 @@ def gradients(o, x, y, z, steps, N: tl.constexpr):
     tl.store(o + steps * N * N + at, acc.to(tl.bfloat16))
 
 @triton.jit
+def weighted(o, x, y, z, steps, N: tl.constexpr):
+    i, j = tl.arange(0, N), tl.arange(0, 2 * N)
+    acc = tl.zeros((N, N), tl.float32)
+    for n in range(steps):
+        at = i[:, None] * 1024 + n * 2 * N + j[None, :]
+        across = j[:, None] + n * 2 * N + i[None, :] * 1024
+        s = tl.load(z + n * 2 * N + j)
+        a = tl.load(x + at) * tl.exp2(tl.load(y + at) - s[None, :])
+        b = tl.load(z + across) * tl.exp2(s[:, None] - tl.load(y + across))
+        acc = tl.dot(a, b, acc)
+    tl.store(o + i[:, None] * N + i[None, :], acc)
+
+@triton.jit
 def keys_and_values(o, x, y, z, steps, N: tl.constexpr):
     i, m, d = tl.arange(0, N), tl.arange(0, N // 2), tl.arange(0, 128)
     rows, cols = i[:, None] * 128 + d[None, :], m[:, None] * 128 + d[None, :]
@@ -129,6 +142,15 @@ TEST(ScarceRegisters, PlacesAreReadWhereThatIsUsed) {
       ++products;
     }
   EXPECT_EQ(products, 2);
+}
+
+// Each of the four tiles has 16 elements a thread; 64 registers may hold what is on its way.
+TEST(ScarceRegisters, LoadsRunAheadInWhatIsLeft) {
+  const Passed weighted = passed("weighted", Elem::F32, true, 16, 1, 2);
+  int tiles = 0;
+  for (const ir::Op* loop : weighted.ops(ir::Opcode::For))
+    for (const auto& result : loop->results) tiles += result->type.is_tile() && result->type.num_elements() == 512;
+  EXPECT_EQ(tiles, 3);
 }
 
 // Sums, both operands of a product and the tile that is multiplied element by element take all registers: none is left
