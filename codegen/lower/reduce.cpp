@@ -87,9 +87,54 @@ class Reduction : Combining {
   }
 
   void reduce_lanes() {
-    for (int bit = layout_.in_bits(Dim::Lane) - 1; bit >= 0; --bit) {
-      if (!moves_along_axis(Dim::Lane, bit)) continue;
-      combine_with_lane(1 << bit);
+    std::vector<int> bits;
+    for (int bit = layout_.in_bits(Dim::Lane) - 1; bit >= 0; --bit)
+      if (moves_along_axis(Dim::Lane, bit)) bits.push_back(bit);
+    if (partial_.size() >= 8 && bits.size() >= 3 && partial_.size() % 4 == 0) return reduce_lanes_by_halves(bits);
+    for (int bit : bits) combine_with_lane(1 << bit);
+  }
+
+  // Of several results each lane hands half to the lane that it meets and combines the other half, then half of these
+  // and so on, as long as they can be halved. That takes one or two exchanges a result in place of one for each of the
+  // lanes' bits, and combines in the same order. At last lanes fetch all results, unless they go to shared memory.
+  void reduce_lanes_by_halves(const std::vector<int>& bits) {
+    std::vector<Group> own, index;  // results, and which these are
+    for (auto& [key, g] : partial_) own.push_back(g), index.push_back({element_index(key)});
+    auto exchange = [&](const Group& g, llvm::Value* lane, bool is_distance) {
+      Group got;
+      for (llvm::Value* x : g) got.push_back(l_.shuffle(x, lane, is_distance));
+      return got;
+    };
+    const size_t steps = std::min(bits.size(), size_t(std::countr_zero(partial_.size())));
+    int halving = 0;  // the lane's bits by which results are handed on
+    for (size_t step = 0; step < bits.size(); ++step) {
+      llvm::Value* distance = l_.i32(1 << bits[step]);
+      if (step < steps) {
+        halving |= 1 << bits[step];
+        const size_t half = own.size() / 2;
+        llvm::Value* upper = l_.b.CreateTrunc(l_.b.CreateLShr(l_.thread(), uint64_t(bits[step])), l_.b.getInt1Ty());
+        for (size_t i = 0; i < half; ++i) {
+          const Group kept = choose(upper, own[half + i], own[i]), other = choose(upper, own[i], own[half + i]);
+          own[i] = combine(kept, exchange(other, distance, true));
+          index[i] = choose(upper, index[half + i], index[i]);
+        }
+        own.resize(half), index.resize(half);
+      } else {
+        for (Group& g : own) g = combine(g, exchange(g, distance, true));
+      }
+    }
+    if (!warps_.empty() && !lies_along_lanes()) {
+      for (size_t i = 0; i < own.size(); ++i) halves_.push_back({index[i][0], std::move(own[i])});
+      halving_ = uint32_t(halving);
+      return;
+    }
+    llvm::Value* lane = l_.b.CreateAnd(l_.thread(), l_.i32(31 & ~halving));
+    size_t number = 0;
+    for (auto& [key, g] : partial_) {
+      int holder = 0;
+      for (size_t step = 0; step < steps; ++step)
+        if (number / (partial_.size() >> (step + 1)) % 2) holder |= 1 << bits[step];
+      g = exchange(own[number++ % own.size()], l_.b.CreateOr(lane, l_.i32(holder)), false);
     }
   }
 
@@ -126,11 +171,16 @@ class Reduction : Combining {
   // Calls store(address, value) for each of this thread's partials, which is number `place` of its element.
   template <class Store>
   void store_partials(const Partials& partials, llvm::Value* place, const Store& store) {
-    for (size_t i = 0; i < partials.areas.size(); ++i)
-      for (auto& [key, g] : partial_) {
-        llvm::Value* index = l_.b.CreateAdd(l_.b.CreateMul(element_index(key), l_.i32(partials.count)), place);
+    auto store_all = [&](llvm::Value* element, const Group& g) {
+      for (size_t i = 0; i < partials.areas.size(); ++i) {
+        llvm::Value* index = l_.b.CreateAdd(l_.b.CreateMul(element, l_.i32(partials.count)), place);
         store(address_of(partials, i, index), g[i]);
       }
+    };
+    for (auto& [element, g] : halves_) store_all(element, g);
+    if (halves_.empty())
+      for (auto& [key, g] : partial_) store_all(element_index(key), g);
+    halves_.clear();
   }
 
   // One warp for each partial stores it: the thread whose idle bits are 0.
@@ -140,7 +190,7 @@ class Reduction : Combining {
     for (const ir::Value* x : op_.operands) partials.bytes.push_back(element_bytes(x));
     std::vector<int> of_thread;  // the thread's warp bits along the axis
     for (int bit : warps_) of_thread.push_back(5 + bit);
-    llvm::Value* writer = is_thread(idle_bits(), 0);
+    llvm::Value* writer = is_thread(idle_bits() & ~halving_, 0);
     store_partials(partials, bits_of_thread(of_thread),
                    [&](llvm::Value* at, llvm::Value* value) { l_.store_shared(at, {value}, writer, op_.loc); });
     l_.barrier(op_.loc);
@@ -297,6 +347,8 @@ class Reduction : Combining {
   const ir::Type& out_;
   const std::vector<int> warps_, blocks_;  // bits of the warp and of the block that move along the axis
   std::map<Key, Group> partial_;
+  std::vector<std::pair<llvm::Value*, Group>> halves_;  // indices and results that this lane alone has; if any
+  uint32_t halving_ = 0;                                // bits of the lane that tell these apart
 };
 
 }  // namespace
