@@ -49,6 +49,7 @@ bool keeps(const LinearLayout& map, Dim dim) {
 }
 
 constexpr size_t kMostSwaps = 2;  // beyond, shared memory is cheaper
+constexpr int kMostBitsToSelectBy = 5, kMostSelections = 64;
 
 // The swaps that make up a map within warps which only permutes bits; none where it is more than that.
 std::vector<Conversion::Swap> find_swaps(const LinearLayout& map) {
@@ -98,18 +99,22 @@ Conversion plan_conversion(const LinearLayout& from, const LinearLayout& to) {
   }
   std::vector<Conversion::Swap> swaps;
   if (keeps(map, Dim::Warp)) {
-    int lane_bits_in_register = 0;  // source registers that depend on the reading lane
-    bool warp_in_register = false;  // or on its warp or block
+    int lane_bits_in_register = 0, warp_bits_in_register = 0;  // on which the source's register depends
+    bool block_in_register = false;
     for (auto& in : map.ins())
       for (int bit = 0; bit < int(in.bases.size()); ++bit)
         if (map.basis(in.dim, bit, Dim::Register) != 0) {
           lane_bits_in_register += in.dim == Dim::Lane;
-          warp_in_register |= in.dim == Dim::Warp || in.dim == Dim::Block;
+          warp_bits_in_register += in.dim == Dim::Warp;
+          block_in_register |= in.dim == Dim::Block;
         }
-    if (!warp_in_register) {
-      if (lane_bits_in_register == 0 && keeps(map, Dim::Lane))
-        route = Registers;
-      else if (!(swaps = find_swaps(map)).empty())
+    const int bits = lane_bits_in_register + warp_bits_in_register;
+    const bool own = keeps(map, Dim::Lane) && !block_in_register;
+    const auto selections = [&] { return destination.remove_zero_registers().in_size(Dim::Register) << bits; };
+    if (own && (bits == 0 || (bits <= kMostBitsToSelectBy && selections() <= kMostSelections))) {
+      route = Registers;
+    } else if (warp_bits_in_register == 0 && !block_in_register) {
+      if (!(swaps = find_swaps(map)).empty())
         route = Exchange;
       else if (lane_bits_in_register <= 1)
         route = Shuffle;

@@ -12,7 +12,7 @@ namespace tegula {
 /// The cheapest way that the algebra of the two layouts allows.
 struct Conversion {
   enum class Route {
-    Registers,  ///< every thread has what it needs: a permutation (or copy) of registers
+    Registers,  ///< every thread has what it needs: a copy of a register, or of one of several as its lane and warp say
     Shuffle,    ///< what a thread needs is in its own warp, in a register that hardly depends on its lane
     Exchange,   ///< likewise after `swaps` of register bits with lane bits
     Shared,     ///< through shared memory

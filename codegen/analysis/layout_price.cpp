@@ -116,6 +116,10 @@ double conversion_price(const ir::Type& type, const LinearLayout& from, const Li
   const double words = std::max(1.0, double(std::max(held(from), held(to)) * type.bits()) / 32);
   switch (plan.route) {
     case Conversion::Route::Registers:
+      for (Dim dim : {Dim::Lane, Dim::Warp})
+        for (int bit = 0; bit < plan.source_of.in_bits(dim); ++bit)
+          if (plan.source_of.basis(dim, bit, Dim::Register))  // one of all registers is selected
+            return std::max(words, double(held(from)));
       return 0;
     case Conversion::Route::Shuffle:
       return words * kExchange;

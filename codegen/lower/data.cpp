@@ -133,9 +133,27 @@ int32_t register_part(const LinearLayout& map, Dim dim, int r) {
   return map.apply({{Dim::Register, r}})[at];
 }
 
-Regs convert_in_registers(const Regs& regs, const LinearLayout& map, int n) {
+// The map's source registers for lane 0 of warp 0, and others where bits of the thread's index say so.
+Regs convert_in_registers(Lowering& l, const Regs& regs, const LinearLayout& map, int n) {
+  struct Choice {
+    llvm::Value* bit;
+    int other;  // what it changes of the register's number
+  };
+  std::vector<Choice> choices;
+  for (auto [dim, first] : {std::pair(Dim::Lane, 0), std::pair(Dim::Warp, 5)})
+    for (int bit = 0; bit < map.in_bits(dim); ++bit)
+      if (const int other = map.basis(dim, bit, Dim::Register))
+        choices.push_back({l.b.CreateTrunc(l.b.CreateLShr(l.thread(), uint64_t(first + bit)), l.b.getInt1Ty()), other});
+  std::map<std::pair<int, size_t>, llvm::Value*> chosen;
+  const std::function<llvm::Value*(int, size_t)> choose = [&](int r, size_t from) -> llvm::Value* {
+    if (from == choices.size()) return regs[r];
+    auto [it, fresh] = chosen.try_emplace({r, from});
+    if (!fresh) return it->second;
+    llvm::Value *set = choose(r ^ choices[from].other, from + 1), *clear = choose(r, from + 1);
+    return chosen[{r, from}] = l.b.CreateSelect(choices[from].bit, set, clear);
+  };
   Regs out;
-  for (int r = 0; r < n; ++r) out.push_back(regs[register_part(map, Dim::Register, r)]);
+  for (int r = 0; r < n; ++r) out.push_back(choose(register_part(map, Dim::Register, r), 0));
   return out;
 }
 
@@ -467,7 +485,7 @@ Regs Lowering::convert(const Regs& regs, const ir::Type& element, const LinearLa
   int n = to.in_size(Dim::Register);
   switch (plan.route) {
     case Conversion::Route::Registers:
-      return convert_in_registers(regs, plan.source_of, n);
+      return convert_in_registers(*this, regs, plan.source_of, n);
     case Conversion::Route::Shuffle:
       return convert_by_shuffles(*this, regs, element, plan.source_of, n);
     case Conversion::Route::Exchange:

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/analysis/conversion.h"
+#include "codegen/analysis/layout_price.h"
 #include "codegen/ir/builder.h"
 #include "codegen/ir/flow.h"
 #include "codegen/layout/axis_order.h"
@@ -106,6 +108,25 @@ class Materialiser {
     if (i < op.operands.size() && op.operands[i]) op.operands[i] = in_layout(op.operands[i], layout, &op);
   }
 
+  /// Whether lanes hold copies of what the op stores, as of rows' sums, and it takes less to have each select and store
+  /// an element of its own.
+  bool stores_apart(const Op& op, const LinearLayout& layout) {
+    const Value* value = op.opcode == Opcode::Store ? op.operands[1] : nullptr;
+    if (!value || !value->type.layout || !value->type.layout->free_mask(Dim::Lane) || layout.in_bits(Dim::Block))
+      return false;
+    const LinearLayout &from = *value->type.layout, &apart = *memory_.layout_of(op);
+    if (apart.in_bits(Dim::Block) || from == apart || layout == apart) return false;
+    for (const LinearLayout* held : {&from, &layout})
+      if (plan_conversion(*held, apart).route != Conversion::Route::Registers) return false;
+    const int axis = memory_.fastest_axis(op);
+    auto price = [&](const LinearLayout& to) {
+      Access access = memory_.access_of(op, axis);
+      access.width = std::min(access.width, to.contiguous_registers(axis));
+      return conversion_price(value->type, from, to) + access_price(to, access);
+    };
+    return price(apart) < price(layout);
+  }
+
   void materialise(Op& op) {
     if (op.info().isolates()) {
       if (!op.operands[0]->type.is_tile()) return;
@@ -133,7 +154,8 @@ class Materialiser {
       need(op, 1, *op.result()->type.layout);
     } else if (accesses_memory(op)) {
       if (op.operands[0]->type.is_scalar()) return;
-      const LinearLayout layout = *layout_of(op.operands[0]);
+      LinearLayout layout = *layout_of(op.operands[0]);
+      if (stores_apart(op, layout)) layout = *memory_.layout_of(op);
       memory_.note_accesses(op, layout);
       for (size_t i = 0; i < op.operands.size(); ++i) need(op, i, layout);
       for (auto& r : op.results) r->type.layout = intern(layout);

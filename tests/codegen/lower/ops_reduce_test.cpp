@@ -404,6 +404,46 @@ void check_scans(const Shape& shape, int axis, int num_warps) {
   }
 }
 
+// Where a warp has several rows its lanes combine some of them each, and a result a lane is stored by one instruction.
+TEST(Reductions, SeveralRowsOfAWarp) {
+  auto text = [](int rows, int columns, const char* result) {
+    return fmt::format(
+        "@triton.jit\ndef kernel(x, out):\n    i = tl.arange(0, {0})\n    j = tl.arange(0, {1})\n"
+        "    a = tl.load(x + i[:, None] * {1} + j)\n    tl.store(out + i * 40, {2})\n",
+        rows, columns, result);
+  };
+  auto count = [](const std::string& ptx, const std::string& what) {
+    int n = 0;
+    for (size_t at = ptx.find(what); at != ptx.npos; at = ptx.find(what, at + 1)) ++n;
+    return n;
+  };
+  const std::vector<ArgType> types(2, ArgType{.elem = elem<float>, .pointer = true, .divisible_by = 16});
+  const std::string source = "import triton\nimport triton.language as tl\n\n" + text(16, 128, "tl.sum(a, 1)");
+  const std::string ptx = Program::parse(source, "kernel.py")
+                              .kernel("kernel")
+                              .compile(types, {.num_warps = 1, .dependent_launch = false}, "sm_90a")
+                              .ptx;
+  EXPECT_EQ(count(ptx, "shfl.sync"), 15 + 1 + 16) << "not 5 for each of 16 rows\n" << ptx;
+  EXPECT_EQ(count(ptx, "st.global"), 1) << ptx;
+  EXPECT_EQ(count(ptx, "bar.sync"), 0) << ptx;
+
+  for (int rows : {8, 64})
+    for (int columns : {32, 128})
+      for (int num_warps : {1, 4}) {
+        const auto x = small_values<float>(size_t(rows) * size_t(columns), unsigned(rows + columns), 50);
+        Array<float> sums(size_t(rows) * 40), places(size_t(rows) * 40);
+        run(text(rows, columns, "tl.sum(a, 1)"), {.num_warps = num_warps}, {1}, Array<float>(x), sums);
+        run(text(rows, columns, "tl.argmax(a, 1).to(tl.float32)"), {.num_warps = num_warps}, {1}, Array<float>(x),
+            places);
+        const std::vector<float> sum = sums.values(), place = places.values();
+        for (int row = 0; row < rows; ++row) {
+          const auto begin = x.begin() + row * columns, end = begin + columns;
+          EXPECT_EQ(sum[size_t(row) * 40], std::accumulate(begin, end, 0.0f)) << rows << " " << columns;
+          EXPECT_EQ(place[size_t(row) * 40], float(std::max_element(begin, end) - begin)) << rows << " " << columns;
+        }
+      }
+}
+
 TEST(Scans, Rank1) {
   for (int extent : {1, 2, 16, 32, 64, 96, 224, 1024, 3072})
     for (int num_warps : {1, 4, 8}) check_scans({extent}, 0, num_warps);
