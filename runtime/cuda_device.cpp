@@ -103,7 +103,7 @@ class CudaDevice final : public Device {
     driver_.call(driver_.device_get, &device_, ordinal);
     read_info();
     driver_.call(driver_.device_primary_ctx_retain, &context_, device_);
-    if (options_.warm_assembler) {
+    if (options_.warm_assembler && cuda::keep_loaded(options_.assembler_library)) {
       warm_up_ = std::async(std::launch::async, [this] { warm_assembler(); }).share();
       cuda::finish_before_exit(warm_up_);
     }

@@ -11,9 +11,12 @@
 namespace tegula {
 
 struct CudaOptions {
-  /// Link a trivial kernel on a background thread, so that the driver's PTX compiler (60 ms to load, once a process) is
-  /// ready when the first kernel needs it.
+  /// Link a trivial kernel on a background thread, so that the driver's PTX compiler is ready when the first kernel
+  /// needs it.
   bool warm_assembler = true;
+  /// The library that this compiler is in. It is loaded before the thread starts (1.6 ms); where it is not found, there
+  /// is no such thread.
+  std::string assembler_library = "libnvidia-ptxjitcompiler.so.1";
   /// Told what the driver's PTX compiler reported of a kernel: registers, spills, serialised matrix instructions.
   std::function<void(const std::string& kernel, const std::string& log)> on_assembled;
 };

@@ -1,10 +1,14 @@
 #include "runtime/driver/threads.h"
 
+#include <dlfcn.h>
+
 #include <chrono>
 #include <mutex>
 #include <vector>
 
 namespace tegula::cuda {
+
+bool keep_loaded(const std::string& library) { return dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr; }
 
 void finish_before_exit(std::shared_future<void> work) {
   struct Works {

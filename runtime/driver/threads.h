@@ -50,7 +50,12 @@ class RelaxedCapture {
   CaptureMode mode_ = CaptureMode::Relaxed;
 };
 
-/// The end of the process tears the driver down: it waits for work on threads that uses the driver.
+/// Loads a library for as long as the process lives; false where it is not found.
+bool keep_loaded(const std::string& library);
+
+/// The end of the process tears the driver down: it waits for work on threads that uses the driver. Libraries are torn
+/// down in the opposite order to that in which they were loaded and this was first called. So those that the work
+/// needs are loaded before; one that the work itself loads would go while the work still runs in it.
 void finish_before_exit(std::shared_future<void> work);
 
 }  // namespace tegula::cuda

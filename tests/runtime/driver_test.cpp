@@ -46,7 +46,8 @@ class DriverTest : public testing::Test {
     EXPECT_EQ(driver_.modules_open, 0);
     EXPECT_EQ(driver_.contexts_open, 0);
   }
-  std::unique_ptr<Device> open(CudaOptions options = {.warm_assembler = false, .on_assembled = {}}) {
+  std::unique_ptr<Device> open(CudaOptions options = {
+                                   .warm_assembler = false, .assembler_library = "", .on_assembled = {}}) {
     return open_cuda_device(Driver::from(fake::lookup), 0, options);
   }
   int count(const char* symbol) { return driver_.count(symbol); }
@@ -163,11 +164,15 @@ TEST_F(DriverTest, ContextIsMadeCurrentOnceAThreadAndForeignOnesComeBack) {
 }
 
 TEST_F(DriverTest, AssemblerIsWarmedOnAThreadAndJoined) {
-  { auto device = open({.warm_assembler = true, .on_assembled = {}}); }
+  const CudaOptions warm{.warm_assembler = true, .assembler_library = "libdl.so.2", .on_assembled = {}};
+  { auto device = open(warm); }
   EXPECT_EQ(count("cuLinkComplete"), 1);
   // Its failure is nobody's business.
   driver_.fail["cuLinkCreate_v2"] = Result::JitCompilerNotFound;
-  { auto device = open({.warm_assembler = true, .on_assembled = {}}); }
+  { auto device = open(warm); }
+  EXPECT_EQ(count("cuLinkCreate_v2"), 2);
+  // Where its library is not found, it is loaded when the first kernel needs it.
+  { auto device = open({.warm_assembler = true, .assembler_library = "libno-such.so.1", .on_assembled = {}}); }
   EXPECT_EQ(count("cuLinkCreate_v2"), 2);
 }
 
@@ -179,9 +184,10 @@ TEST_F(DriverTest, AssemblesPtxAndReadsTheReport) {
       "    32 bytes stack frame, 16 bytes spill stores, 20 bytes spill loads\n"
       "info    : Used 128 registers, used 1 barriers, 32 bytes cumulative stack size\n";
   std::string told;
-  auto device = open({.warm_assembler = false, .on_assembled = [&](const std::string& kernel, const std::string& log) {
-                        told = kernel + ": " + log;
-                      }});
+  auto device =
+      open({.warm_assembler = false,
+            .assembler_library = "",
+            .on_assembled = [&](const std::string& kernel, const std::string& log) { told = kernel + ": " + log; }});
   auto kernel = device->load(softmax_image());
   EXPECT_EQ(kernel->image().registers, 128);
   EXPECT_EQ(kernel->image().spill_bytes, 16);

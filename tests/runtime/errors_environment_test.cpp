@@ -45,7 +45,8 @@ class FakeDriver {
   FakeDriver() { cuda::fake::state = &state; }
   ~FakeDriver() { cuda::fake::state = nullptr; }
   std::unique_ptr<Device> open() {
-    return open_cuda_device(cuda::Driver::from(cuda::fake::lookup), 0, {.warm_assembler = false, .on_assembled = {}});
+    return open_cuda_device(cuda::Driver::from(cuda::fake::lookup), 0,
+                            {.warm_assembler = false, .assembler_library = "", .on_assembled = {}});
   }
   cuda::fake::State state;
 };
