@@ -1,18 +1,29 @@
 #include "codegen/pipeline/loop_stages.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "codegen/analysis/cluster_blocks.h"
 #include "codegen/analysis/equal_elements.h"
+#include "codegen/analysis/integer_bounds.h"
 #include "codegen/analysis/pointer_base.h"
 #include "codegen/pipeline/loop_values.h"
+#include "codegen/product/operands.h"
+#include "codegen/product/plan.h"
 
 namespace tegula {
 
 using namespace ir;
 
 namespace {
+
+constexpr int64_t kShort = 4;  // iterations, as measured
+
+bool has_product(const Op& loop) {
+  const auto& ops = loop.regions[0]->ops;
+  return std::any_of(ops.begin(), ops.end(), [](auto& op) { return is_product(*op); });
+}
 
 // The ops of the body that operands of its products are computed from; what is put into a place belongs to those who
 // read it.
@@ -59,8 +70,23 @@ bool is_small_load(const Op& op) {
 
 int64_t stages_of(const Op& loop, const Func& func) {
   if (loop.has(attr::num_stages)) return loop.get(attr::num_stages);
-  const auto& ops = loop.regions[0]->ops;
-  return std::any_of(ops.begin(), ops.end(), [](auto& op) { return is_product(*op); }) ? func.num_stages() : 1;
+  return has_product(loop) && !is_short(loop) ? func.num_stages() : 1;
+}
+
+bool is_short(const Op& loop) {
+  if (loop.has(attr::num_stages) || !has_product(loop)) return false;
+  std::unordered_map<const Value*, int> multiplied;  // how often what is loaded is an operand
+  for (const auto& op : loop.regions[0]->ops) {
+    if (op->opcode == Opcode::AsyncCopy) return false;
+    if (!is_product(*op)) continue;
+    if (op->opcode != Opcode::Dot || !op->has(attr::instruction) || family_of(*op).asynchronous) return false;
+    for (int i : {0, 1}) {
+      const Value* operand = untransposed(op->operands[size_t(i)]);
+      if (operand->def && operand->def->opcode == Opcode::Load && ++multiplied[operand] > 1) return false;
+    }
+  }
+  const auto trips = most_trips(loop);
+  return trips && *trips <= kShort;
 }
 
 std::vector<Op*> loads_ahead(const Op& loop) {

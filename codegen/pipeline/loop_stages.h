@@ -6,8 +6,14 @@
 namespace tegula {
 
 /// How many iterations of a For loop are under way at a time. As in Triton, its own attribute num_stages goes for all
-/// its loads; without one the function's goes for loops with a product in their body, and others have 1.
+/// its loads; without one the function's goes for loops with a product in their body, and others have 1, as short ones.
 int64_t stages_of(const ir::Op& loop, const ir::Func& func);
+
+/// Whether a loop around products from registers is known to have four iterations at most, and does not say itself how
+/// it is pipelined. A good part of such a loop is its first iteration, whose loads are waited for in any case: what
+/// runs ahead takes registers and shared memory of other programs, which hide that wait. Not so where several products
+/// multiply what one load brings: that goes through shared memory anyway.
+bool is_short(const ir::Op& loop);
 
 /// Loads of the loop's body that can be issued iterations ahead: their operands follow by pure ops from values of
 /// before the loop, the induction variable and carried values that only grow by an invariant step, or from a few

@@ -209,6 +209,8 @@ void passes::pipeline(Func& func, PassContext& context) {
   walk(func.body, [&](Op& op) {
     if (op.opcode != Opcode::For) return;
     if (stages_of(op, func) > 1) loops.push_back(&op);
+    if (func.num_stages() > 1 && is_short(op))
+      context.transfers.push_back({op.loc, "loads of the iteration itself, as the loop has four at most", ""});
     if (op.has(attr::num_stages) && op.get(attr::num_stages) <= 1) unpipelined.insert(&op);
   });
   Partition partition(func, context.target);

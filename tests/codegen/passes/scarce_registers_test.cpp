@@ -63,6 +63,39 @@ def weighted(o, x, y, z, steps, N: tl.constexpr):
     tl.store(o + i[:, None] * N + i[None, :], acc)
 
 @triton.jit
+def slices(o, x, y, z, N: tl.constexpr):
+    i, j = tl.arange(0, 16), tl.arange(0, 32)
+    acc = tl.zeros((16, 16), tl.float32)
+    for n in range(N // 32):
+        a = tl.load(x + i[:, None] * N + n * 32 + j[None, :])
+        b = tl.load(y + n * 32 + j[:, None] + i[None, :] * N)
+        acc = tl.dot(a * a, b, acc)
+    tl.store(o + i[:, None] * 16 + i[None, :], acc)
+
+@triton.jit
+def blocks_before(o, x, y, z, N: tl.constexpr):
+    i, j = tl.arange(0, 16), tl.arange(0, 32)
+    block = tl.program_id(0) % (N // 16)
+    acc = tl.zeros((16, 16), tl.float32)
+    for n in range(0, block):
+        a = tl.load(x + i[:, None] * N + n * 32 + j[None, :])
+        b = tl.load(y + n * 32 + j[:, None] + i[None, :] * N)
+        acc = tl.dot(a * a, b, acc)
+    tl.store(o + i[:, None] * 16 + i[None, :], acc)
+
+@triton.jit
+def multiplied_twice(o, x, y, z, N: tl.constexpr):
+    i, j = tl.arange(0, 32), tl.arange(0, 32)
+    w = tl.load(z + i[:, None] * 32 + j[None, :])
+    acc = tl.zeros((32, 32), tl.float32)
+    for n in range(N // 32):
+        a = tl.load(x + i[:, None] * N + n * 32 + j[None, :])
+        b = tl.load(y + i[:, None] * N + n * 32 + j[None, :])
+        acc = tl.dot(a, b, acc)
+        tl.store(o + (n + 1) * 1024 + i[:, None] * 32 + j[None, :], tl.dot(w, a))
+    tl.store(o + i[:, None] * 32 + j[None, :], acc)
+
+@triton.jit
 def keys_and_values(o, x, y, z, steps, N: tl.constexpr):
     i, m, d = tl.arange(0, N), tl.arange(0, N // 2), tl.arange(0, 128)
     rows, cols = i[:, None] * 128 + d[None, :], m[:, None] * 128 + d[None, :]
@@ -164,6 +197,20 @@ TEST(ScarceRegisters, LoadsDoNotRunAheadWithoutRegisters) {
   };
   EXPECT_EQ(carried(passed("gradients", Elem::BF16, true, 64, 2, 2)), 1);
   EXPECT_EQ(carried(passed("gradients", Elem::BF16, true, 64, 4, 2)), 2);
+}
+
+// What runs ahead of four iterations is loaded in one of them as often as not.
+TEST(ScarceRegisters, ShortLoopsRunNothingAhead) {
+  const auto ahead = [](const Passed& kernel) {
+    size_t values = kernel.ops(ir::Opcode::AsyncCopy).size();
+    for (const ir::Op* loop : kernel.ops(ir::Opcode::For)) values += loop->results.size() - 1;  // beside the sums
+    return values;
+  };
+  EXPECT_EQ(ahead(passed("slices", Elem::BF16, false, 128, 1, 3)), 0u);
+  EXPECT_GT(ahead(passed("slices", Elem::BF16, false, 160, 1, 3)), 0u);
+  EXPECT_EQ(ahead(passed("blocks_before", Elem::BF16, false, 64, 1, 3)), 0u);  // 3 iterations at most
+  EXPECT_GT(ahead(passed("blocks_before", Elem::BF16, false, 128, 1, 3)), 0u);
+  EXPECT_GT(ahead(passed("multiplied_twice", Elem::BF16, false, 64, 1, 3)), 0u);
 }
 
 // Four warps that copy, each thread for itself, would leave the others 216 registers a thread.

@@ -1,0 +1,99 @@
+#include "codegen/analysis/integer_bounds.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "codegen/ir/flow.h"
+
+namespace tegula {
+
+using namespace ir;
+
+namespace {
+
+constexpr int kMostDepth = 16;       // of an expression that is looked into
+constexpr int64_t kLarge = 1 << 30;  // bounds beyond it say nothing, so that sums of some do not overflow
+
+using Bound = std::optional<int64_t>;
+
+Bound both(Bound a, Bound b, const std::function<int64_t(int64_t, int64_t)>& combine) {
+  if (!a || !b) return std::nullopt;
+  const int64_t x = combine(*a, *b);
+  return x > kLarge || x < -kLarge ? std::nullopt : Bound(x);
+}
+
+// A bound of the one or the other will do.
+Bound either(Bound a, Bound b, const std::function<int64_t(int64_t, int64_t)>& combine) {
+  return a && b ? Bound(combine(*a, *b)) : a ? a : b;
+}
+
+int64_t smaller(int64_t a, int64_t b) { return std::min(a, b); }
+int64_t larger(int64_t a, int64_t b) { return std::max(a, b); }
+
+// Of lhs % divisor and lhs / divisor: what is left keeps the sign of lhs.
+IntegerBounds divided(const Op& op, const IntegerBounds& lhs) {
+  const auto divisor = constant_integer(op.operand(1));
+  if (!divisor || *divisor <= 0) return {};
+  const bool non_negative = lhs.least && *lhs.least >= 0;
+  if (op.opcode == Opcode::Div)
+    return {non_negative ? Bound(*lhs.least / *divisor) : std::nullopt,
+            lhs.most && *lhs.most >= 0 ? Bound(*lhs.most / *divisor) : std::nullopt};
+  return {non_negative ? 0 : 1 - *divisor, *divisor - 1};
+}
+
+IntegerBounds bounds_of(const Value* v, int depth) {
+  if (const auto number = constant_integer(v)) return {*number, *number};
+  if (!v->def || depth > kMostDepth || !v->type.is_scalar() || !v->type.is_integer()) return {};
+  const Op& op = *v->def;
+  auto of = [&](size_t i) { return bounds_of(op.operand(i), depth + 1); };
+  switch (op.opcode) {
+    case Opcode::ProgramId:
+      return {0, std::nullopt};
+    case Opcode::Cast: {  // of what fits the narrower of the two types
+      const int bits = std::min(v->type.bits(), op.operand(0)->type.bits());
+      const IntegerBounds x = op.operand(0)->type.is_integer() ? of(0) : IntegerBounds{};
+      if (bits >= 32 || (x.least && x.most && *x.least >= 0 && *x.most < int64_t(1) << (bits - 1))) return x;
+      return {};
+    }
+    case Opcode::Add: {
+      const IntegerBounds a = of(0), b = of(1);
+      return {both(a.least, b.least, std::plus<>()), both(a.most, b.most, std::plus<>())};
+    }
+    case Opcode::Sub: {
+      const IntegerBounds a = of(0), b = of(1);
+      return {both(a.least, b.most, std::minus<>()), both(a.most, b.least, std::minus<>())};
+    }
+    case Opcode::Minimum: {
+      const IntegerBounds a = of(0), b = of(1);
+      return {both(a.least, b.least, smaller), either(a.most, b.most, smaller)};
+    }
+    case Opcode::Maximum: {
+      const IntegerBounds a = of(0), b = of(1);
+      return {either(a.least, b.least, larger), both(a.most, b.most, larger)};
+    }
+    case Opcode::Select: {
+      const IntegerBounds a = of(1), b = of(2);
+      return {both(a.least, b.least, smaller), both(a.most, b.most, larger)};
+    }
+    case Opcode::Div:
+    case Opcode::Rem:
+      return divided(op, of(0));
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+IntegerBounds integer_bounds(const Value* v) { return bounds_of(v, 0); }
+
+std::optional<int64_t> most_trips(const Op& loop) {
+  if (loop.opcode != Opcode::For) return std::nullopt;
+  const ForLoop parts(loop);
+  const auto step = constant_integer(parts.step());
+  const auto first = integer_bounds(parts.lower()).least, end = integer_bounds(parts.upper()).most;
+  if (!step || *step <= 0 || !first || !end) return std::nullopt;
+  return std::max<int64_t>(0, (*end - *first + *step - 1) / *step);
+}
+
+}  // namespace tegula

@@ -1,0 +1,73 @@
+// label: unit
+#include "codegen/analysis/integer_bounds.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "codegen/ir/flow.h"
+#include "codegen/ir/reader.h"
+
+namespace tegula {
+namespace {
+
+constexpr int64_t kNone = -1;
+
+// Of a loop from %lower to %upper by 2, whose bounds `body` computes of %0, an i32 parameter.
+int64_t most(const std::string& body, const std::string& lower, const std::string& upper) {
+  Diagnostics diags;
+  auto func = ir::read("func @f(%0: i32 \"n\") {num_warps = 1} {\n  %1 = constant {value = 2} : i32\n" + body + "  for " +
+                           lower + ", " + upper + ", %1 { ^(%90: i32):\n    yield\n  }\n  return\n}\n",
+                       "f.tile", diags);
+  EXPECT_TRUE(func) << diags.render();
+  int64_t trips = kNone;
+  if (func)
+    ir::walk(func->body, [&](const ir::Op& op) {
+      if (op.opcode == ir::Opcode::For) trips = most_trips(op).value_or(kNone);
+    });
+  return trips;
+}
+
+std::string number(int name, int64_t value) {
+  return "  %" + std::to_string(name) + " = constant {value = " + std::to_string(value) + "} : i32\n";
+}
+
+TEST(IntegerBounds, OfConstants) {
+  EXPECT_EQ(most(number(2, 3) + number(3, 10), "%2", "%3"), 4);
+  EXPECT_EQ(most(number(2, 10) + number(3, 3), "%2", "%3"), 0);
+  EXPECT_EQ(most(number(2, 0), "%2", "%0"), kNone);
+  EXPECT_EQ(most(number(2, 7), "%0", "%2"), kNone);
+}
+
+TEST(IntegerBounds, OfRemainders) {
+  const std::string program = "  %2 = program_id {axis = 0} : i32\n" + number(3, 6) + number(4, 0) + number(5, 1);
+  EXPECT_EQ(most(program + "  %6 = rem %2, %3 : i32\n", "%4", "%6"), 3);
+  EXPECT_EQ(most(program + "  %6 = rem %2, %3 : i32\n  %7 = add %6, %5 : i32\n", "%7", "%3"), 3);  // from 1 on
+  // A parameter may be negative, and its remainder too.
+  EXPECT_EQ(most(program + "  %6 = rem %0, %3 : i32\n", "%6", "%3"), 6);
+  EXPECT_EQ(most(program + "  %6 = rem %0, %3 : i32\n", "%4", "%6"), 3);
+  EXPECT_EQ(most(program + "  %6 = rem %2, %0 : i32\n", "%4", "%6"), kNone);
+}
+
+TEST(IntegerBounds, OfTheSmallerOfTwo) {
+  const std::string both = number(2, 0) + number(3, 5) + "  %4 = minimum %0, %3 : i32\n  %5 = maximum %0, %2 : i32\n";
+  EXPECT_EQ(most(both, "%2", "%4"), 3);
+  EXPECT_EQ(most(both, "%5", "%4"), 3);
+  EXPECT_EQ(most(both, "%0", "%4"), kNone);
+  EXPECT_EQ(most(both, "%2", "%5"), kNone);
+}
+
+// What does not fit the narrower type comes back as another number.
+TEST(IntegerBounds, OfCasts) {
+  const std::string cast =
+      number(2, 0) + number(3, 100) + number(4, 1000) +
+      "  %5 = minimum %0, %3 : i32\n  %6 = maximum %5, %2 : i32\n  %7 = cast %6 : i8\n"
+      "  %8 = cast %7 : i32\n  %9 = minimum %0, %4 : i32\n  %10 = maximum %9, %2 : i32\n"
+      "  %11 = cast %10 : i8\n  %12 = cast %11 : i32\n  %13 = cast %6 : i64\n  %14 = cast %13 : i32\n";
+  EXPECT_EQ(most(cast, "%2", "%8"), 50);
+  EXPECT_EQ(most(cast, "%2", "%12"), kNone);
+  EXPECT_EQ(most(cast, "%2", "%14"), 50);
+}
+
+}  // namespace
+}  // namespace tegula
