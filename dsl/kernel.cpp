@@ -14,6 +14,7 @@
 #include "dsl/explain.h"
 #include "dsl/hooks.h"
 #include "dsl/kernel_state.h"
+#include "dsl/listing/assembler.h"
 #include "dsl/listing/prepared.h"
 #include "dsl/listing/record.h"
 #include "dsl/specialize.h"
@@ -226,7 +227,7 @@ Shared<LoadedKernel> KernelState::load_kernel(Device& device, std::span<const Ar
   std::string source_key = identity.empty() ? "" : content_key({"source", identity, name(), spec, platform});
   const bool look = cache && !dump_requested();
   if (look && !source_key.empty())
-    if (auto image = cache->find(source_key)) return device.load(std::move(*image));
+    if (auto image = cache->find(source_key); image && !dsl::wants_ptxas(*image)) return device.load(std::move(*image));
 
   bool has_messages = false;  // then the kernel is checked again by the next process, which tells them again
   auto func = build(types, options, target.sm, &has_messages);
@@ -236,7 +237,11 @@ Shared<LoadedKernel> KernelState::load_kernel(Device& device, std::span<const Ar
   if (!image && !may_compile()) return nullptr;
   if (!image) image = compile(*func, types, options, target, info.emulator);
   image->cooperative = options.cooperative_grid;
+  // Of most kernels the driver's code is kept; what it hands out no code of is made by ptxas, where that is.
+  const bool by_ptxas = cache && dsl::wants_ptxas(*image) && dsl::assemble_to_keep(*image);
+  if (by_ptxas) cached = false;
   Shared<LoadedKernel> loaded = device.load(std::move(*image));
+  if (by_ptxas && loaded->image().cubin.empty()) dsl::leave_ptxas_alone();
   if (cache) {
     if (!cached) cache->store(image_key, loaded->image());
     if (!source_key.empty() && !has_messages && !source->reads_others()) cache->link(source_key, image_key);

@@ -390,10 +390,12 @@ Shared<LoadedKernel> CudaDevice::load(KernelImage image) {
   if (!may_compile())
     throw DeviceError(fmt::format(
         "kernel '{}' is there as PTX alone, which the driver would have to assemble, and the process is sealed\n"
-        "  hint: make it ready before seal(), or build the package where ptxas is",
-        image.kernel));
+        "  hint: make it ready before seal(), or {} where ptxas is{}",
+        image.kernel, image.moves_registers() ? "fill the cache or build the package" : "build the package",
+        image.moves_registers() ? ", since drivers hand out no machine code of kernels whose warps pass registers"
+                                : ""));
   // Only a program of its own may move registers between its warps; there is no cubin of it to keep.
-  const bool moves_registers = image.ptx.find("setmaxnreg") != std::string::npos;
+  const bool moves_registers = image.moves_registers();
   cuda::Linked made = moves_registers ? cuda::load_ptx(driver_, image.ptx, image.kernel, module)
                                       : cuda::link_ptx(driver_, image.ptx, image.kernel);
   if (options_.on_assembled) options_.on_assembled(image.kernel, made.log);

@@ -15,4 +15,6 @@ bool ImageTensorMap::operator==(const ImageTensorMap&) const = default;
 bool TensorMaps::operator==(const TensorMaps&) const = default;
 bool MappedArray::operator==(const MappedArray&) const = default;
 
+bool KernelImage::moves_registers() const { return ptx.find("setmaxnreg") != std::string::npos; }
+
 }  // namespace tegula

@@ -82,7 +82,7 @@ struct KernelImage {
   int64_t few_programs = 0;
   bool cooperative = false;      ///< all programs of a launch run at once, or it is refused
   std::string ptx;               ///< for GPUs; may be empty when cubin is there
-  std::vector<uint8_t> cubin;    ///< what the driver's assembler made of ptx; may be empty
+  std::vector<uint8_t> cubin;    ///< what an assembler made of ptx; may be empty
   std::vector<uint8_t> bitcode;  ///< for the emulator: LLVM bitcode that calls tegula.hw functions
   std::vector<Loc> sites;        ///< source places that `site` operands of bitcode name
   int registers = -1;            ///< per thread; -1: not known yet
@@ -91,6 +91,8 @@ struct KernelImage {
   std::vector<ImageAssert> asserts;  ///< by their numbers in the code
   std::vector<Transfer> transfers;
   int threads() const { return 32 * (num_warps + copy_warps); }  ///< of a block
+  /// Whether warps of its PTX pass registers to each other. Drivers hand out no machine code that they make of such.
+  bool moves_registers() const;
   bool operator==(const KernelImage&) const;
 };
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <optional>
@@ -12,18 +11,13 @@
 
 namespace tegula {
 
-/// ptxas on PATH or in CUDA's usual place.
 inline const std::optional<std::filesystem::path>& installed_ptxas() {
-  static const auto path = [] {
-    auto found = find_ptxas();
-    const std::filesystem::path usual = "/usr/local/cuda/bin/ptxas";
-    return !found && access(usual.c_str(), X_OK) == 0 ? std::optional(usual) : found;
-  }();
+  static const auto path = find_ptxas();
   return path;
 }
 
 #define SKIP_WITHOUT_PTXAS() \
-  if (!installed_ptxas()) GTEST_SKIP() << "no ptxas on PATH or in /usr/local/cuda/bin: nothing to assemble with"
+  if (!installed_ptxas()) GTEST_SKIP() << why_no_ptxas() << ": nothing to assemble with"
 
 inline PtxasRun assemble(const std::string& ptx, const std::string& target) {
   return run_ptxas(*installed_ptxas(), ptx, target);

@@ -6,8 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdlib>
-#include <fstream>
+#include <cstring>
 #include <iterator>
 #include <regex>
 #include <vector>
@@ -23,25 +25,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::optional<fs::path> find_in_path(const std::string& program) {
-  const char* variable = std::getenv("PATH");
-  std::string path = variable ? variable : "";
-  for (size_t begin = 0; begin <= path.size();) {
-    size_t end = std::min(path.find(':', begin), path.size());
-    fs::path candidate = fs::path(path.substr(begin, end - begin)) / program;
-    if (access(candidate.c_str(), X_OK) == 0) return candidate;
-    begin = end + 1;
-  }
-  return std::nullopt;
+constexpr const char* kUsualFolder = "/usr/local/cuda/bin";
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+bool is_program(const fs::path& file) {
+  std::error_code ignored;
+  return fs::is_regular_file(file, ignored) && access(file.c_str(), X_OK) == 0;
 }
 
 /// A new folder that is removed with all that is in it.
 struct ScratchFolder {
   fs::path path;
   ScratchFolder() {
-    std::string name = (fs::temp_directory_path() / "tegula-XXXXXX").string();
+    std::error_code error;
+    const fs::path parent = fs::temp_directory_path(error);
+    if (error) throw FileError(fmt::format("there is no folder for temporary files ({})", error.message()));
+    std::string name = (parent / "tegula-XXXXXX").string();
     if (!mkdtemp(name.data()))
-      throw FileError(fmt::format("cannot make a folder in '{}'", fs::temp_directory_path().string()));
+      throw FileError(fmt::format("cannot make a folder in '{}' ({})", parent.string(), std::strerror(errno)));
     path = name;
   }
   ~ScratchFolder() {
@@ -62,19 +67,48 @@ int run(const std::vector<std::string>& command, const fs::path& output) {
   pid_t child = 0;
   int failed = posix_spawn(&child, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
+  if (failed) return -1;
   int status = 0;
-  if (failed || waitpid(child, &status, 0) < 0) return -1;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return -1;
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 }  // namespace
 
-std::optional<fs::path> find_ptxas() { return find_in_path("ptxas"); }
+std::optional<fs::path> find_cuda_program(const std::string& program) {
+  std::vector<fs::path> folders;
+  const std::string path = variable("PATH");
+  for (size_t begin = 0; begin < path.size();) {
+    const size_t end = std::min(path.find(':', begin), path.size());
+    folders.emplace_back(path.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
+    if (const fs::path toolkit = variable(name); !toolkit.empty()) folders.push_back(toolkit / "bin");
+  folders.emplace_back(kUsualFolder);
+  for (const fs::path& folder : folders)
+    if (!folder.empty() && is_program(folder / program)) return folder / program;
+  return std::nullopt;
+}
+
+std::optional<fs::path> find_ptxas() {
+  const char* named = std::getenv("TEGULA_PTXAS");
+  if (!named) return find_cuda_program("ptxas");
+  return is_program(named) ? std::optional<fs::path>(named) : std::nullopt;
+}
+
+std::string why_no_ptxas() {
+  const char* named = std::getenv("TEGULA_PTXAS");
+  if (!named) return fmt::format("ptxas is not in PATH, CUDA_HOME, CUDA_PATH or {}", kUsualFolder);
+  if (!*named) return "TEGULA_PTXAS is empty, so ptxas is not used";
+  return fmt::format("TEGULA_PTXAS is '{}', which is no program", named);
+}
 
 PtxasRun run_ptxas(const fs::path& ptxas, const std::string& ptx, const std::string& target) {
   ScratchFolder scratch;
   const fs::path in = scratch.path / "kernel.ptx", out = scratch.path / "kernel.cubin", log = scratch.path / "log";
-  std::ofstream(in, std::ios::binary) << ptx;
+  replace_file(in, ptx);
   PtxasRun result;
   result.status = run({ptxas.string(), "-v", "--gpu-name", target, in.string(), "-o", out.string()}, log);
   result.log = read_file(log);

@@ -7,8 +7,13 @@
 
 namespace tegula {
 
-/// Where ptxas is; none if it is not in PATH.
+/// A program of CUDA's toolkit, looked for in the folders of PATH, CUDA_HOME/bin, CUDA_PATH/bin, /usr/local/cuda/bin.
+std::optional<std::filesystem::path> find_cuda_program(const std::string& program);
+
+/// ptxas, looked for likewise; TEGULA_PTXAS=FILE names another one, or none where it is empty.
 std::optional<std::filesystem::path> find_ptxas();
+/// Why find_ptxas() finds none.
+std::string why_no_ptxas();
 
 struct PtxasRun {
   int status = -1;       ///< of the exit; -1: it could not be started

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
+
 #include "codegen/exec/ptxas.h"
 #include "codegen/target/target.h"
 #include "runtime/cuda_device.h"
+#include "runtime/sealing.h"
 
 namespace tegula::dsl {
 
@@ -23,31 +26,58 @@ Assembled assemble_with_ptxas(const std::filesystem::path& ptxas, const KernelIm
   return result;
 }
 
+std::atomic<bool> ptxas_failed{false};
+
 }  // namespace
 
 std::optional<Assembled> assemble(const KernelImage& image, std::string& why) {
-  std::string ptxas_missing = "ptxas is not in PATH";
+  std::string missing;
   if (auto ptxas = find_ptxas()) {
     try {
       return assemble_with_ptxas(*ptxas, image);
     } catch (const FileError& e) {
-      ptxas_missing = e.what();
+      missing = e.what();
     }
+  } else {
+    missing = why_no_ptxas();
   }
   try {
     std::unique_ptr<Device> device = open_cuda_device();
     if (target_for_sm(device->info().sm).name != image.target) {
-      why = fmt::format("{}, and the GPU here ({}) is no {}", ptxas_missing, device->info().name, image.target);
+      why = fmt::format("{}, and the GPU here ({}) is no {}", missing, device->info().name, image.target);
       return std::nullopt;
     }
     Shared<LoadedKernel> loaded = device->load(image);
     const KernelImage& made = loaded->image();
+    if (made.cubin.empty())
+      why = fmt::format("{}, and drivers hand out no machine code of kernels whose warps pass registers", missing);
     return Assembled{made.cubin, made.registers, made.spill_bytes,
                      fmt::format("the driver of {}", device->info().name)};
   } catch (const DeviceError& e) {
-    why = fmt::format("{}, and no GPU can be used: {}", ptxas_missing, e.what());
+    why = fmt::format("{}, and no GPU can be used: {}", missing, e.what());
     return std::nullopt;
   }
 }
+
+bool wants_ptxas(const KernelImage& image) {
+  return image.cubin.empty() && image.moves_registers() && may_compile() && !ptxas_failed && find_ptxas();
+}
+
+bool assemble_to_keep(KernelImage& image) {
+  const auto ptxas = find_ptxas();
+  if (!ptxas) return false;
+  try {
+    Assembled made = assemble_with_ptxas(*ptxas, image);
+    image.cubin = std::move(made.cubin);
+    image.registers = made.registers;
+    image.spill_bytes = made.spill_bytes;
+    return true;
+  } catch (const Error&) {  // of a version that does not know the target; no room for its files
+    leave_ptxas_alone();
+    return false;
+  }
+}
+
+void leave_ptxas_alone() { ptxas_failed = true; }
 
 }  // namespace tegula::dsl

@@ -22,7 +22,7 @@ namespace {
 void add_machine_code(KernelImage& image, std::string& missing) {
   std::string why;
   std::optional<dsl::Assembled> assembled = dsl::assemble(image, why);
-  if (!assembled) {
+  if (!assembled || assembled->cubin.empty()) {
     missing = why;
     return;
   }

@@ -10,6 +10,7 @@
 #include "runtime/driver/link.h"
 #include "runtime/launch.h"
 #include "runtime/memory.h"
+#include "runtime/sealing.h"
 #include "runtime/stream.h"
 #include "runtime/timing.h"
 #include "runtime/workspace.h"
@@ -219,6 +220,29 @@ TEST_F(DriverTest, PtxThatMovesRegistersIsNoPartOfALink) {
             "cuModuleLoadDataEx failed: CUDA_ERROR_INVALID_PTX (the driver's words)\n"
             "  note: assembling kernel 'softmax'; the driver's PTX compiler says:\n"
             "    ptxas fatal   : aborted");
+}
+
+TEST_F(DriverTest, PtxAloneIsRefusedBySealedProcesses) {
+  auto in_sealed = [&](const KernelImage& image, const std::string& expected) {
+    EXPECT_EXIT(
+        {
+          seal();
+          auto device = open();
+          const std::string found = message_of<DeviceError>([&] { device->load(image); });
+          if (found != expected) fmt::print(stderr, "found: {}\nexpected: {}\n", found, expected);
+          std::_Exit(found != expected);
+        },
+        testing::ExitedWithCode(0), "");
+  };
+  const std::string alone =
+      "kernel 'softmax' is there as PTX alone, which the driver would have to assemble, and the process is sealed\n";
+  KernelImage image = softmax_image();
+  in_sealed(image, alone + "  hint: make it ready before seal(), or build the package where ptxas is");
+  image.ptx += "// setmaxnreg.inc.sync.aligned.u32 240;\n";
+  in_sealed(image,
+            alone +
+                "  hint: make it ready before seal(), or fill the cache or build the package where ptxas is, since "
+                "drivers hand out no machine code of kernels whose warps pass registers");
 }
 
 TEST_F(DriverTest, AsksTheFunctionWhereTheReportIsSilent) {

@@ -25,7 +25,7 @@ TEST_F(Command, BuildsAPackageThatRuns) {
   EXPECT_HAS(r.err, "  sm_80: PTX, 32 threads, 0 bytes of shared memory\n");
   EXPECT_HAS(r.err, "  sm_90a: for the emulator, 32 threads");
   EXPECT_HAS(r.err,
-             "without machine code: the driver assembles the PTX when a program first loads it (ptxas is not in PATH");
+             "without machine code: the driver assembles the PTX when a program first loads it (TEGULA_PTXAS is empty");
 
   const Package package = Package::read(folder_ / "add.tgp");
   const auto device = make_emulator({.target = "sm_90a"});

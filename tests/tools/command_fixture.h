@@ -48,6 +48,8 @@ def leave(x):
     pass
 )";
 
+inline const std::string kNoPrograms = "/nonexistent";  ///< a PATH
+
 /// A folder of its own with add.py in it, and the command run there.
 class Command : public testing::Test {
  protected:
@@ -66,12 +68,12 @@ class Command : public testing::Test {
   }
   std::string file(const std::string& name) { return read(folder_ / name); }
 
-  /// Without a GPU, with a cache of its own and, unless said otherwise, no program in PATH.
-  CommandResult tegula(const std::string& arguments, const std::string& path = "/nonexistent") {
+  /// Without a GPU, with a cache of its own and, unless said otherwise, no program in PATH and no ptxas.
+  CommandResult tegula(const std::string& arguments, const std::string& path = kNoPrograms) {
     std::string command =
-        fmt::format("cd '{0}' && PATH='{1}' TEGULA_DEVICE=emulator TEGULA_CACHE_DIR='{0}/cache' '" TEGULA_COMMAND
+        fmt::format("cd '{0}' && {3} PATH='{1}' TEGULA_DEVICE=emulator TEGULA_CACHE_DIR='{0}/cache' '" TEGULA_COMMAND
                     "' {2} >out.txt 2>err.txt",
-                    folder_.string(), path, arguments);
+                    folder_.string(), path, arguments, path == kNoPrograms ? "TEGULA_PTXAS=" : "");
     int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, file("out.txt"), file("err.txt")};
   }

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "codegen/compile.h"
+#include "codegen/exec/ptxas.h"
 #include "codegen/ir/printer.h"
 #include "dsl/kernel_source.h"
 #include "dsl/listing/assembler.h"
@@ -74,11 +75,13 @@ void report(const KernelImage& image, const dsl::Assembled* assembled, const std
 
 // By CUDA's disassembler.
 std::string disassemble(const std::string& cubin) {
+  const auto nvdisasm = find_cuda_program("nvdisasm");
+  if (!nvdisasm) throw FileError("--emit=sass takes nvdisasm of the CUDA toolkit in PATH, and it is not there");
   const std::filesystem::path folder = std::filesystem::temp_directory_path();
   const std::string file = (folder / fmt::format("tegula-{}.cubin", getpid())).string();
   replace_file(file, cubin);
   std::string text;
-  FILE* pipe = popen(fmt::format("nvdisasm -c '{}' 2>&1", file).c_str(), "r");
+  FILE* pipe = popen(fmt::format("'{}' -c '{}' 2>&1", nvdisasm->string(), file).c_str(), "r");
   for (char buffer[4096]; size_t n = pipe ? std::fread(buffer, 1, sizeof buffer, pipe) : 0;) text.append(buffer, n);
   const int status = pipe ? pclose(pipe) : -1;
   std::filesystem::remove(file);
@@ -168,7 +171,7 @@ int compile_command(const Options& o) {
   std::string why;
   std::optional<dsl::Assembled> assembled = dsl::assemble(*image, why);
   if (o.emit == "cubin" || o.emit == "sass") {
-    if (!assembled) throw DeviceError(fmt::format("a cubin takes an assembler: {}", why));
+    if (!assembled || assembled->cubin.empty()) throw DeviceError(fmt::format("a cubin takes an assembler: {}", why));
     const std::string cubin(assembled->cubin.begin(), assembled->cubin.end());
     write_output(o, o.emit == "sass" ? disassemble(cubin) : cubin);
   }

@@ -221,7 +221,7 @@ TEST(InlineAsm, Errors) {
 }
 
 TEST(InlineAsm, TheAssemblerChecksIt) {
-  if (!find_ptxas()) GTEST_SKIP() << "ptxas is not in PATH";
+  if (!find_ptxas()) GTEST_SKIP() << why_no_ptxas();
   auto compiled = [](const std::string& call) -> std::string {
     Program program = Program::parse(
         "import triton\nimport triton.language as tl\n\n@triton.jit\ndef kernel(x):\n    i = tl.arange(0, 32)\n    a = "
