@@ -24,6 +24,7 @@
 #include "codegen/target/target.h"
 #include "dsl/kernel_source.h"
 #include "dsl/tuner.h"
+#include "runtime/sealing.h"
 #include "runtime/timing.h"
 
 namespace tegula {
@@ -192,7 +193,7 @@ class Explainer {
       image_ = kernel_.prepare(*device(), types_, full_).image();
     } else {
       image_ = kernel_.compile(types_, full_, l_->target.name);
-      if (const auto ptxas = find_ptxas()) {
+      if (const auto ptxas = sealed() ? std::nullopt : find_ptxas()) {
         const PtxasRun run = run_ptxas(*ptxas, image_.ptx, l_->target.name);
         image_.registers = run.registers, image_.spill_bytes = run.spill_bytes;
       }

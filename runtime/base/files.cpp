@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <system_error>
 
 #include "runtime/base/error.h"
@@ -42,7 +44,8 @@ std::string read_file(const fs::path& file) {
 
 void replace_file(const fs::path& file, std::string_view bytes) {
   refuse_if_sealed("write", file);
-  const fs::path temporary = fs::path(file) += fmt::format(".{}.tmp", getpid());
+  // Processes of other hosts, and of other containers, may have this one's number.
+  const fs::path temporary = fs::path(file) += fmt::format(".{}-{:08x}.tmp", getpid(), std::random_device()());
   errno = 0;
   std::ofstream out(temporary, std::ios::binary);
   out.write(bytes.data(), std::streamsize(bytes.size()));
@@ -67,6 +70,31 @@ std::error_code make_folders(const fs::path& folder) {
   const int why = errno;
   if (why == EEXIST && fs::is_directory(folder, error)) return {};  // by another process, or named with a / behind it
   return {why == EEXIST ? ENOTDIR : why, std::generic_category()};
+}
+
+bool lies_on_network(const fs::path& folder) {
+  struct statfs info;
+  if (statfs(folder.c_str(), &info) != 0) return false;
+  switch (uint32_t(info.f_type)) {
+    case 0x6969:      // NFS
+    case 0x517b:      // SMB
+    case 0xff534d42:  // CIFS
+    case 0xfe534d42:  // SMB 2
+    case 0x0bd00bd0:  // Lustre
+    case 0x47504653:  // GPFS
+    case 0x00c36400:  // Ceph
+    case 0x19830326:  // BeeGFS
+    case 0xaad7aaea:  // PanFS
+    case 0x5346414f:  // AFS
+    case 0x6b414653:  // AFS of the kernel
+    case 0x73757245:  // Coda
+    case 0x7461636f:  // OCFS2
+    case 0x01161970:  // GFS2
+    case 0x01021997:  // 9P, of virtual machines
+    case 0x65735546:  // FUSE
+      return true;
+  }
+  return false;
 }
 
 }  // namespace tegula

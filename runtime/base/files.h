@@ -19,4 +19,7 @@ void replace_file(const std::filesystem::path& file, std::string_view bytes);
 /// what is made. The error of the system, or none.
 std::error_code make_folders(const std::filesystem::path& folder);
 
+/// Whether other hosts, or programs that stand for such, may see what lies there: NFS, SMB, Lustre, FUSE, ...
+bool lies_on_network(const std::filesystem::path& folder);
+
 }  // namespace tegula

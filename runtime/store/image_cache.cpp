@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <random>
 #include <utility>
 #include <vector>
@@ -36,6 +37,7 @@ constexpr int64_t kDefaultMaxBytes = int64_t(1) << 30;
 constexpr uint64_t kMaxEntryBytes = uint64_t(1) << 30;  // of one image, unpacked
 constexpr int kStoresBetweenLooks = 1000;
 constexpr auto kTemporaryLife = std::chrono::hours(1);
+constexpr time_t kUseSeconds = 60;  // uses of an entry less apart are not noted
 constexpr std::string_view kTemporaryPrefix = ".tmp-";
 constexpr char kMagic[8] = {'T', 'e', 'g', 'u', 'l', 'a', '\r', '\n'};
 
@@ -189,8 +191,18 @@ std::vector<Entry> list_all(const fs::path& folder) {
   return entries;
 }
 
+// Whether the file may be changed as if by the lock's holder: not where another process holds it. Some network file
+// systems have no locks; there all may, at once.
+bool lock(const File& file, int operation) {
+  int failed = 0;
+  do failed = flock(file.fd(), operation);
+  while (failed && errno == EINTR);
+  return !failed || errno != EWOULDBLOCK;
+}
+
 // What a folder holds, as those who stored there have counted since somebody looked: a look at all of its files takes
-// a second where there are many. Too much is counted where an entry is replaced, too little where a process is killed.
+// a second where there are many. Too much is counted where an entry is replaced, too little where a process is killed
+// or two count at once.
 struct Tally {
   int64_t bytes, stores;
 };
@@ -200,8 +212,7 @@ constexpr const char* kTallyName = ".tally";
 std::optional<Tally> add_to_tally(const fs::path& folder, int64_t bytes) {
   File file(folder / kTallyName, O_RDWR);
   Tally tally;
-  if (!file || flock(file.fd(), LOCK_EX) != 0 || pread(file.fd(), &tally, sizeof(tally), 0) != sizeof(tally))
-    return std::nullopt;
+  if (!file || !lock(file, LOCK_EX) || pread(file.fd(), &tally, sizeof(tally), 0) != sizeof(tally)) return std::nullopt;
   if (tally.bytes < 0 || tally.bytes > INT64_MAX - bytes || tally.stores < 0 || tally.stores == INT64_MAX)
     return std::nullopt;
   tally.bytes += bytes, ++tally.stores;
@@ -211,7 +222,7 @@ std::optional<Tally> add_to_tally(const fs::path& folder, int64_t bytes) {
 
 void write_tally(const fs::path& folder, const Tally& tally) {
   File file(folder / kTallyName, O_RDWR | O_CREAT);
-  if (file && flock(file.fd(), LOCK_EX) == 0 && pwrite(file.fd(), &tally, sizeof(tally), 0) != sizeof(tally)) {
+  if (file && lock(file, LOCK_EX) && pwrite(file.fd(), &tally, sizeof(tally), 0) != sizeof(tally)) {
     std::error_code ignored;
     fs::remove(folder / kTallyName, ignored);
   }
@@ -283,12 +294,26 @@ ImageCache::ImageCache(Options options)
   if (max_bytes_ == 0) writable_ = false;
 }
 
+std::shared_ptr<ImageCache> ImageCache::of_process() {
+  static const auto cache = std::make_shared<ImageCache>();
+  return cache;
+}
+
+// An image is looked for under several keys, so its file may be met several times.
+void ImageCache::warn_once(const std::string& text) {
+  {
+    std::lock_guard lock(telling_);
+    if (!told_.insert(text).second) return;
+  }
+  warn_(text);
+}
+
 // Whether others may write to what has this state; then it is said.
 bool ImageCache::is_unsafe(const char* what, const fs::path& path, const struct stat& info) {
   const char* writers = unsafe_writers(info);
   if (writers)
-    warn_(fmt::format("{0} {1} is not used: {2} may write to it (mode {3:o})\n  hint: chmod go-w {1}", what,
-                      path.string(), writers, info.st_mode & 07777));
+    warn_once(fmt::format("{0} {1} is not used: {2} may write to it (mode {3:o})\n  hint: chmod go-w {1}", what,
+                          path.string(), writers, info.st_mode & 07777));
   return writers != nullptr;
 }
 
@@ -373,7 +398,8 @@ std::optional<std::string> ImageCache::read_entry(const fs::path& folder, std::s
   File file(path, O_RDONLY);
   if (!file) return std::nullopt;
   struct stat info;
-  if (fstat(file.fd(), &info) != 0 || is_unsafe("cached image", path, info)) return std::nullopt;
+  if (fstat(file.fd(), &info) != 0 || is_unsafe(kind == Kind::Code ? "cached code" : "cached image", path, info))
+    return std::nullopt;
   auto bytes = file.read_all();
   if (!bytes) return std::nullopt;
   Parsed parsed = parse(*bytes, key, uint32_t(kind));
@@ -381,15 +407,18 @@ std::optional<std::string> ImageCache::read_entry(const fs::path& folder, std::s
     report_damaged(path, parsed.damage);
     return std::nullopt;
   }
-  if (folder == folder_) futimens(file.fd(), nullptr);  // the time of the last use decides what goes first
+  // The time of the last use decides what goes first.
+  if (folder == folder_ && std::abs(std::time(nullptr) - info.st_mtime) >= kUseSeconds) futimens(file.fd(), nullptr);
   return std::move(parsed.payload);
 }
 
 void ImageCache::report_damaged(const fs::path& path, std::string_view why) {
   std::error_code ignored;
   const bool removed = path.parent_path() == folder_ && fs::remove(path, ignored);
-  warn_(fmt::format("cached image {} is damaged ({}); it {} and is compiled again", path.string(), why,
-                    removed ? "was removed" : "is left alone"));
+  const std::string text = fmt::format("cached {} {} is damaged ({}); it {} and is compiled again",
+                                       kind_of(path) == Kind::Code ? "code" : "image", path.string(), why,
+                                       removed ? "was removed" : "is left alone");
+  removed ? warn_(text) : warn_once(text);
 }
 
 void ImageCache::give_up_writing(const std::string& why) {
@@ -469,8 +498,8 @@ void ImageCache::write_entry(std::string_view key, Kind kind, std::string_view p
 // Counts the folder's files and removes those not used for longest until nine tenths of the bound are left, so that not
 // every store has to. One process at a time; who finds another at it leaves it to that one.
 void ImageCache::shrink() {
-  File lock(folder_ / ".lock", O_RDWR | O_CREAT);
-  if (!lock || flock(lock.fd(), LOCK_EX | LOCK_NB) != 0) return;
+  File at_work(folder_ / ".lock", O_RDWR | O_CREAT);
+  if (!at_work || !lock(at_work, LOCK_EX | LOCK_NB)) return;
   std::error_code ignored;
   // What processes left that were killed in the middle of a store.
   for (const Entry& entry : list(folder_, "", kTemporaryPrefix))

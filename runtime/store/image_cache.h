@@ -1,8 +1,10 @@
 // Compiled kernel images on disk, found again by content, and code that the emulator has made of them.
 //
 // One file an entry, named by its key. A file is written under another name and renamed, so that a reader sees all of
-// it or nothing; a digest over everything is checked on reading. Many processes may share a folder. Nothing here ever
-// throws for what is wrong with the folder: a cache that does not work is one warning, and compiling goes on.
+// it or nothing; a digest over everything is checked on reading. Many processes, of several hosts too, may share a
+// folder; locks guard the count of what it holds alone, and where the file system has none it is counted without.
+// Nothing here ever throws for what is wrong with the folder: a cache that does not work is one warning, and compiling
+// goes on.
 #pragma once
 
 #include <atomic>
@@ -10,8 +12,10 @@
 #include <filesystem>
 #include <functional>
 #include <initializer_list>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +51,8 @@ class ImageCache {
 
   ImageCache() : ImageCache(Options()) {}
   explicit ImageCache(Options options);
+  /// The one with default options that the parts of a process share, so that each tells of the folder once.
+  static std::shared_ptr<ImageCache> of_process();
 
   /// The image stored under `key` or under the key that it is linked to, in the folder or in the first layer that has
   /// it. A damaged entry is reported, removed from the folder, absent. So is, but for the removal, what others may
@@ -85,6 +91,7 @@ class ImageCache {
 
   std::optional<KernelImage> find_in(const std::filesystem::path& folder, std::string_view key);
   std::optional<std::string> read_entry(const std::filesystem::path& folder, std::string_view key, Kind kind);
+  void warn_once(const std::string& text);
   bool is_unsafe(const char* what, const std::filesystem::path& path, const struct stat& info);
   bool is_unsafe_folder(const std::filesystem::path& folder);
   void refuse_unsafe_folders();
@@ -101,6 +108,8 @@ class ImageCache {
   int64_t max_bytes_;
   std::function<void(const std::string&)> warn_;
   std::atomic<bool> writable_{true};
+  std::mutex telling_;
+  std::set<std::string> told_;  ///< of files that stay as they are; guarded by `telling_`
 };
 
 }  // namespace tegula

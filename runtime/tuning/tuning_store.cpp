@@ -205,6 +205,7 @@ std::string_view to_string(TuningResult::Status status) { return kStatus[size_t(
 struct TuningStore::Impl {
   fs::path file;
   std::function<void(const std::string&)> warn;
+  std::optional<bool> on_network;
 
   std::mutex mutex;  ///< guards what follows
   sqlite3* db = nullptr;
@@ -256,7 +257,9 @@ struct TuningStore::Impl {
     int code = sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
     if (code != SQLITE_OK) throw SqlError{code, db ? sqlite3_errmsg(db) : sqlite3_errstr(code)};
     sqlite3_busy_timeout(db, kBusyMs);
-    execute(db, "PRAGMA journal_mode = WAL");
+    // A write-ahead log has its index in memory that hosts do not share.
+    const bool shared = on_network ? *on_network : !in_memory && lies_on_network(file.parent_path());
+    execute(db, shared ? "PRAGMA journal_mode = DELETE" : "PRAGMA journal_mode = WAL");
     execute(db, "PRAGMA synchronous = NORMAL");
     Transaction transaction(db);
     int64_t schema = 0;
@@ -331,8 +334,9 @@ struct TuningStore::Impl {
 
 TuningStore::TuningStore(Options options) : impl_(std::make_unique<Impl>()) {
   impl_->file = std::move(options.file);
+  impl_->on_network = options.on_network;
   if (impl_->file.empty())
-    if (fs::path folder = ImageCache().folder(); !folder.empty()) impl_->file = folder / "tuning.sqlite";
+    if (fs::path folder = ImageCache::of_process()->folder(); !folder.empty()) impl_->file = folder / "tuning.sqlite";
   impl_->warn =
       options.warn ? std::move(options.warn) : [](const std::string& text) { tell(MessageKind::Warning, text); };
 }

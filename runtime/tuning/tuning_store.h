@@ -24,6 +24,7 @@ class TuningStore {
   struct Options {
     std::filesystem::path file;                    ///< empty: tuning.sqlite in the folder of the image cache
     std::function<void(const std::string&)> warn;  ///< told of a file that cannot be used; null: the message handler
+    std::optional<bool> on_network = {};           ///< other hosts may use the file; none: as the system says
   };
   TuningStore() : TuningStore(Options()) {}
   explicit TuningStore(Options options);

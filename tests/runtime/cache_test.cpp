@@ -279,6 +279,53 @@ TEST_F(CacheTest, WhatOthersMayWriteIsNotUsed) {
                                      folder_.string()});
 }
 
+// An image is looked for under a key of its source and then under its own: one file.
+TEST_F(CacheTest, WhatIsWrongWithAFileIsToldOnce) {
+  const std::string a = content_key({"a"}), source = content_key({"source"}), code = content_key({"code"});
+  const fs::path below = root_ / "below";
+  {
+    ImageCache c = cache_at(below);
+    c.store(a, sample());
+    c.link(source, a);
+    c.store_code(code, "instructions");
+  }
+  ImageCache c({folder_, 1 << 20, [this](const std::string& text) { warnings_.push_back(text); }, {below}});
+  const std::string image = (below / (a + ".image")).string(), codes = (below / (code + ".code")).string();
+  for (const std::string& file : {image, codes}) fs::permissions(file, fs::perms::others_write, fs::perm_options::add);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_FALSE(c.find(source));
+    EXPECT_FALSE(c.find(a));
+    EXPECT_FALSE(c.find_code(code));
+  }
+  const std::string end = " is not used: everybody may write to it (mode 646)\n  hint: chmod go-w ";
+  EXPECT_EQ(warnings_,
+            (std::vector<std::string>{"cached image " + image + end + image, "cached code " + codes + end + codes}));
+  warnings_.clear();
+  for (const std::string& file : {image, codes}) {
+    fs::permissions(file, fs::perms::others_write, fs::perm_options::remove);
+    write(file, "damaged");
+  }
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_FALSE(c.find(source));
+    EXPECT_FALSE(c.find_code(code));
+  }
+  const std::string why = " is damaged (it is truncated); it is left alone and is compiled again";
+  EXPECT_EQ(warnings_, (std::vector<std::string>{"cached image " + image + why, "cached code " + codes + why}));
+}
+
+TEST_F(CacheTest, UsesAreNotedWhereTheyAreFarApart) {
+  const std::string a = content_key({"a"});
+  ImageCache c = cache();
+  c.store(a, sample());
+  const auto now = fs::last_write_time(entry(a));
+  fs::last_write_time(entry(a), now - std::chrono::seconds(30));
+  EXPECT_TRUE(c.find(a));
+  EXPECT_EQ(fs::last_write_time(entry(a)), now - std::chrono::seconds(30));
+  fs::last_write_time(entry(a), now - std::chrono::hours(1));
+  EXPECT_TRUE(c.find(a));
+  EXPECT_GE(fs::last_write_time(entry(a)), now);
+}
+
 TEST_F(CacheTest, WhatItMakesNobodyElseMayWrite) {
   const std::string a = content_key({"a"});
   const fs::path folder = root_ / "above" / "below";

@@ -97,6 +97,25 @@ class Store : public testing::Test {
   std::vector<std::string> warnings_;
 };
 
+// A write-ahead log is for processes of one host.
+TEST_F(Store, KeepsNoLogWhereOtherHostsMayRead) {
+  auto logs = [&](std::optional<bool> on_network) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    TuningStore::Options how = options();
+    how.on_network = on_network;
+    TuningStore store(how), other(how);
+    store.put(kProblem, row("a", {1}));
+    other.put(kProblem, row("b", {2}));
+    EXPECT_EQ(store.results(kProblem).size(), 2u);
+    EXPECT_EQ(other.results(kProblem).size(), 2u);
+    return fs::exists(file().string() + "-wal");
+  };
+  EXPECT_FALSE(logs(true));
+  EXPECT_TRUE(logs(false));
+  EXPECT_EQ(warnings_, std::vector<std::string>());
+}
+
 TEST_F(Store, RowsInOrderReplacedAndChosen) {
   TuningStore store(options());
   EXPECT_TRUE(store.results(kProblem).empty());

@@ -71,12 +71,6 @@ uint64_t seed_of(const EmulatorOptions& options) {
   return seed;
 }
 
-/// That of the process's kernels, which warns of what is wrong with the folder.
-std::shared_ptr<ImageCache> cache_of_code() {
-  static const auto cache = std::make_shared<ImageCache>(ImageCache::Options{.warn = [](const std::string&) {}});
-  return cache;
-}
-
 std::string_view checks_in_environment() {
   const char* value = std::getenv("TEGULA_EMULATOR_CHECK");
   return value && std::string_view(value) != "0" ? value : "";
@@ -144,7 +138,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
         check_races_(wants_checks(options)),
         target_(target),
         jit_(options.baseline_cpu, check_races_, wants_nans(options),
-             options.code_cache ? options.code_cache : cache_of_code()),
+             options.code_cache ? options.code_cache : ImageCache::of_process()),
         pool_(options.threads > 0 ? unsigned(options.threads) : std::max(1u, std::thread::hardware_concurrency()),
               options.stack_bytes) {
     info_.name = fmt::format("emulator ({})", target.name);
