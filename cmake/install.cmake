@@ -44,6 +44,7 @@ if(TEGULA_COMPILER)
 endif()
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})  # as README.md links to them
+install(DIRECTORY tutorials DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN CMakeLists.txt EXCLUDE)
 
 install(TARGETS ${TEGULA_LIBRARIES} EXPORT tegulaTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -65,7 +66,9 @@ foreach(name ${pc_names})
   string(REPLACE "_" "-" TEGULA_PC_NAME ${name})
   set(TEGULA_PC_LIBRARY ${name})
   set(TEGULA_PC_REQUIRES "")
+  set(TEGULA_PC_PRIVATE "Libs.private: -lstdc++ -lm -ldl -pthread")  # of the archive, for programs in C
   if(name STREQUAL "tegula")
+    set(TEGULA_PC_PRIVATE "")
     set(TEGULA_PC_REQUIRES "Requires: tegula-runtime = ${PROJECT_VERSION}")
   endif()
   configure_file(cmake/tegula.pc.in ${PROJECT_BINARY_DIR}/${TEGULA_PC_NAME}.pc @ONLY)

@@ -34,6 +34,17 @@ std::string tuple_text(const ConstexprTuple& tuple) {
 
 }  // namespace
 
+bool NextArg::operator==(const NextArg&) const = default;
+bool PointerArg::operator==(const PointerArg&) const = default;
+bool Config::operator==(const Config& other) const { return to_string() == other.to_string(); }
+
+Config detail::config_of(std::vector<ConstexprArg> constexprs, std::initializer_list<ConfigOption> options) {
+  Config config;
+  config.constexprs = std::move(constexprs);
+  for (const ConfigOption& option : options) config.*option.field = option.value;
+  return config;
+}
+
 bool ConstexprTuple::operator==(const ConstexprTuple& other) const {
   return items == other.items && type == other.type && names == other.names;
 }

@@ -18,7 +18,7 @@ namespace tegula {
 
 /// In a tuple that stands for an argument of a launch: the next of the launch's arguments.
 struct NextArg {
-  bool operator==(const NextArg&) const = default;
+  bool operator==(const NextArg&) const;
 };
 struct ConstexprTuple;
 /// A compile-time argument: None, a bool, an integer, a float, a string, an element type, or a tuple of such.
@@ -67,7 +67,7 @@ struct ConstexprArg {
 struct PointerArg {
   std::optional<Elem> elem;  ///< what it points to; none if not known
   uint64_t address = 0;      ///< 0 for None
-  bool operator==(const PointerArg&) const = default;
+  bool operator==(const PointerArg&) const;
 };
 
 /// The arguments of a launch by name: run-time and compile-time ones. Names that are not there are a LaunchError with
@@ -117,7 +117,7 @@ struct Config {
   const Constexpr* find(std::string_view name) const;
   /// "BLOCK=1024 num_warps=4 num_stages=3": equal configs have equal text, whatever the order of their constexprs.
   std::string to_string() const;
-  bool operator==(const Config& other) const { return to_string() == other.to_string(); }
+  bool operator==(const Config& other) const;
 };
 
 /// An option of a configuration: num_warps(4), num_stages(2), maxnreg(64).
@@ -132,13 +132,14 @@ inline ConfigOption warp_specialize(int n) { return {&Config::warp_specialize, n
 inline ConfigOption bulk_copies(int n) { return {&Config::bulk_copies, n}; }
 inline ConfigOption num_ctas(int n) { return {&Config::num_ctas, n}; }
 
+namespace detail {
+Config config_of(std::vector<ConstexprArg> constexprs, std::initializer_list<ConfigOption> options);
+}
+
 /// config({{"BLOCK", 1024}}, num_warps(4), num_stages(2))
 template <class... Options>
 Config config(std::vector<ConstexprArg> constexprs, Options... options) {
-  Config c;
-  c.constexprs = std::move(constexprs);
-  ((c.*(options.field) = options.value), ...);
-  return c;
+  return detail::config_of(std::move(constexprs), {ConfigOption(options)...});
 }
 
 /// The values that one constexpr parameter or option of a search space runs over.

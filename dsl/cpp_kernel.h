@@ -19,7 +19,6 @@
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -54,8 +53,8 @@ class TracedArgs {
  public:
   virtual ~TracedArgs() = default;
   virtual Tile tile(size_t index) const = 0;
-  /// Of a Const parameter; none: its default.
-  virtual std::optional<Constexpr> constant(size_t index) const = 0;
+  /// Of a Const parameter; null: its default.
+  virtual const Constexpr* constant(size_t index) const = 0;
 };
 
 Shared<const dsl::KernelSource> traced_source(std::string name, std::vector<TracedParam> params,
@@ -123,13 +122,13 @@ struct Const : detail::ConstValue<T> {
   static detail::TracedParam param() { return {{kName.text, true, sizeof...(kDefault) == 1}, kKind}; }
 
  private:
-  static T get(const std::optional<Constexpr>& given) {
+  static T get(const Constexpr* given) {
     if constexpr (sizeof...(kDefault) == 1)
       if (!given) return T((kDefault, ...));
     if (!given) return T();  // after an error
-    if (const T* v = std::get_if<T>(&*given)) return *v;
+    if (const T* v = std::get_if<T>(given)) return *v;
     if constexpr (std::same_as<T, double>)
-      if (const int64_t* v = std::get_if<int64_t>(&*given)) return double(*v);
+      if (const int64_t* v = std::get_if<int64_t>(given)) return double(*v);
     detail::wrong_constant(kName.text,
                            std::same_as<T, bool>          ? "a bool"
                            : std::same_as<T, int64_t>     ? "an integer"
@@ -182,13 +181,24 @@ constexpr void check_argument() {
     static_assert(accepts<P, Arg>(), "this argument of the launch is a Bool: pass a bool");
 }
 
-template <class P>
-using RuntimeParam = std::conditional_t<P::kKind == TracedParam::Kind::Constant, std::tuple<>, std::tuple<P>>;
+template <class... Ps>
+struct Params {};
+/// Those of parameters that a launch takes arguments for: behind those that were looked at.
+template <class Taken, class... Rest>
+struct RuntimeParams;
+template <class... Taken>
+struct RuntimeParams<Params<Taken...>> {
+  using Type = Params<Taken...>;
+};
+template <class... Taken, class P, class... Rest>
+struct RuntimeParams<Params<Taken...>, P, Rest...>
+    : std::conditional_t<P::kKind == TracedParam::Kind::Constant, RuntimeParams<Params<Taken...>, Rest...>,
+                         RuntimeParams<Params<Taken..., P>, Rest...>> {};
 
 template <class Runtime, class... Args>
 struct CheckArguments;
 template <class... Ps, class... Args>
-struct CheckArguments<std::tuple<Ps...>, Args...> {
+struct CheckArguments<Params<Ps...>, Args...> {
   static constexpr void check() {
     static_assert(
         sizeof...(Ps) == sizeof...(Args),
@@ -226,7 +236,7 @@ class TypedKernel {
   TypedKernel heuristics(std::vector<Heuristic> h) const { return TypedKernel(kernel_.heuristics(std::move(h))); }
 
  private:
-  using Runtime = decltype(std::tuple_cat(std::declval<detail::RuntimeParam<Params>>()...));
+  using Runtime = typename detail::RuntimeParams<detail::Params<>, Params...>::Type;
   Kernel kernel_;
 };
 
@@ -251,10 +261,14 @@ struct Signature<void (F::*)(Params...) const> {
   }
   template <size_t... I>
   static void run(const F& function, const TracedArgs& args, std::index_sequence<I...>) {
-    // A tuple, so that parameters are made in order.
-    std::tuple<std::remove_cvref_t<Params>...> params{std::remove_cvref_t<Params>(args, I)...};
-    std::apply(function, params);
+    Call{function, std::remove_cvref_t<Params>(args, I)...};  // in braces, so that parameters are made in order
   }
+  struct Call {
+    template <class... Made>
+    explicit Call(const F& function, Made&&... made) {
+      function(made...);
+    }
+  };
 };
 
 }  // namespace detail

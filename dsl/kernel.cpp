@@ -32,11 +32,6 @@ using detail::KernelState;
 
 namespace {
 
-std::shared_ptr<ImageCache> process_cache() {
-  static auto cache = std::make_shared<ImageCache>();
-  return cache;
-}
-
 std::shared_ptr<TuningStore> process_store() {
   static auto store = std::make_shared<TuningStore>();
   return store;
@@ -48,16 +43,48 @@ std::shared_ptr<TuningStore> process_store() {
 
 namespace detail {
 
-TupleArgs::TupleArgs(const std::vector<KernelParam>& params, const LaunchOptions& options) : options_(options) {
+struct TupleArgs::Forms {
+  LaunchOptions options;
+  std::vector<std::string> names;    ///< of the parameters that take arguments
+  size_t next = 0;                   ///< of these
+  std::vector<Arg> args;             ///< of the launch
+  std::vector<ConstexprTuple> open;  ///< tuples whose end is still to come, the innermost last
+
+  void add(Constexpr form) {
+    if (!open.empty())
+      open.back().items.push_back(std::move(form));
+    else
+      ++next;
+  }
+};
+
+TupleArgs::TupleArgs(const std::vector<KernelParam>& params, const LaunchOptions& options)
+    : forms_(Shared<Forms>::make()) {
+  forms_->options = options;
   for (const KernelParam& p : params)
-    if (!p.is_constexpr) names_.push_back(p.name);
+    if (!p.is_constexpr) forms_->names.push_back(p.name);
 }
 
-std::span<const Arg> TupleArgs::args() const { return args_; }
+const LaunchOptions& TupleArgs::options() const { return forms_->options; }
+std::span<const Arg> TupleArgs::args() const { return forms_->args; }
 
-void TupleArgs::add_form(Constexpr form, bool is_tuple) {
-  if (next_ < names_.size() && is_tuple) options_.constexprs.emplace_back(names_[next_], std::move(form));
-  ++next_;
+void TupleArgs::begin_tuple() { forms_->open.emplace_back(); }
+
+void TupleArgs::end_tuple() {
+  ConstexprTuple form = std::move(forms_->open.back());
+  forms_->open.pop_back();
+  const bool is_argument = forms_->open.empty();
+  if (is_argument && forms_->next < forms_->names.size())
+    forms_->options.constexprs.emplace_back(forms_->names[forms_->next], form);
+  forms_->add(std::move(form));
+}
+
+void TupleArgs::add_none() { forms_->add(std::monostate()); }
+void TupleArgs::add_known(Elem value) { forms_->add(value); }
+void TupleArgs::add_known(std::string_view text) { forms_->add(std::string(text)); }
+void TupleArgs::add_arg(const Arg& arg) {
+  forms_->args.push_back(arg);
+  forms_->add(NextArg());
 }
 
 void KernelState::read_declarations() {
@@ -255,7 +282,7 @@ Shared<LoadedKernel> KernelState::load_kernel(Device& device, std::span<const Ar
 
 Kernel::Kernel(Shared<const dsl::KernelSource> source) : state_(std::make_shared<KernelState>()) {
   state_->source = std::move(source);
-  state_->cache = process_cache();
+  state_->cache = ImageCache::of_process();
   state_->store = process_store();
 }
 
@@ -333,9 +360,7 @@ std::vector<bool> Kernel::written_args(std::span<const Arg> args, const LaunchOp
 
 LaunchArgs Kernel::named(std::span<const Arg> args) const { return dsl::launch_args(*state_->source, args, {}); }
 
-namespace {
-
-Target target_named(std::string_view target) {
+Target dsl::target_named(std::string_view target) {
   if (auto row = find_target(target)) return *row;
   std::vector<std::string> names;
   for (const Target& t : targets()) names.push_back(t.name);
@@ -344,8 +369,6 @@ Target target_named(std::string_view target) {
                                 near ? fmt::format("did you mean '{}'? ", *near) : "", fmt::join(names, ", ")));
 }
 
-}  // namespace
-
 std::string Kernel::tile_ir(std::span<const ArgType> types, const LaunchOptions& options,
                             std::string_view target) const {
   return ir::print(*tile_func(types, options, target));
@@ -353,12 +376,12 @@ std::string Kernel::tile_ir(std::span<const ArgType> types, const LaunchOptions&
 
 Shared<ir::Func> Kernel::tile_func(std::span<const ArgType> types, const LaunchOptions& options,
                                    std::string_view target) const {
-  return state_->build(types, options, target_named(target).sm);
+  return state_->build(types, options, dsl::target_named(target).sm);
 }
 
 KernelImage Kernel::compile(std::span<const ArgType> types, const LaunchOptions& options, std::string_view target,
                             bool emulator) const {
-  const Target row = target_named(target);
+  const Target row = dsl::target_named(target);
   auto func = state_->build(types, options, row.sm);
   KernelImage image = state_->compile(*func, types, options, row, emulator);
   image.cooperative = options.cooperative_grid;

@@ -11,8 +11,8 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "dsl/config.h"
@@ -132,37 +132,39 @@ concept LaunchValue = std::convertible_to<const T&, Arg> || TupleLike<T>;
 class TupleArgs {
  public:
   TupleArgs(const std::vector<KernelParam>& params, const LaunchOptions& options);
-  template <LaunchValue T>
+  /// A LaunchValue, or an item of a tuple.
+  template <class T>
   void add(const T& value) {
-    add_form(take(value), TupleLike<T>);
+    constexpr bool is_text = std::convertible_to<const T&, std::string_view> && !std::is_same_v<T, std::nullptr_t>;
+    if constexpr (TupleLike<T>) {
+      begin_tuple();
+      [&]<size_t... I>(std::index_sequence<I...>) { (add(get<I>(value)), ...); }
+      (std::make_index_sequence<std::tuple_size<T>::value>());
+      end_tuple();
+    } else if constexpr (std::is_same_v<T, std::monostate>) {
+      add_none();
+    } else if constexpr (std::is_same_v<T, Elem>) {
+      add_known(value);
+    } else if constexpr (is_text) {
+      add_known(std::string_view(value));
+    } else {
+      add_arg(Arg(value));
+    }
   }
-  const LaunchOptions& options() const { return options_; }
+  const LaunchOptions& options() const;
   std::span<const Arg> args() const;
 
  private:
-  void add_form(Constexpr form, bool is_tuple);
-  /// A value's form: of an argument of the launch NextArg, of what is known at compile time itself.
-  template <class T>
-  Constexpr take(const T& value) {
-    constexpr bool is_text = std::convertible_to<const T&, std::string_view> && !std::is_same_v<T, std::nullptr_t>;
-    if constexpr (TupleLike<T>) {
-      ConstexprTuple form;
-      std::apply([&](const auto&... items) { (form.items.push_back(take(items)), ...); }, value);
-      return form;
-    } else if constexpr (std::is_same_v<T, std::monostate> || std::is_same_v<T, Elem>) {
-      return value;
-    } else if constexpr (is_text) {
-      return std::string(value);
-    } else {
-      args_.emplace_back(value);
-      return NextArg();
-    }
-  }
+  struct Forms;  ///< of the tuples that are not at their end: of an argument of the launch NextArg, of what is known
+                 ///< itself
+  void begin_tuple();
+  void end_tuple();
+  void add_none();
+  void add_known(Elem value);
+  void add_known(std::string_view text);
+  void add_arg(const Arg& arg);
 
-  LaunchOptions options_;
-  std::vector<std::string> names_;
-  std::vector<Arg> args_;
-  size_t next_ = 0;
+  Shared<Forms> forms_;
 };
 
 }  // namespace detail

@@ -37,6 +37,11 @@ Program Program::load(const std::string& path, std::vector<ConstexprArg> globals
 }
 
 Program Program::parse(std::string text, std::string name, std::vector<ConstexprArg> globals,
+                       std::vector<std::string> import_folders) {
+  return parse(std::move(text), std::move(name), std::move(globals), std::move(import_folders), {});
+}
+
+Program Program::parse(std::string text, std::string name, std::vector<ConstexprArg> globals,
                        std::vector<std::string> import_folders,
                        std::vector<std::pair<std::string, std::string>> modules) {
   Diagnostics diags;

@@ -30,8 +30,10 @@ class Program {
   /// The same from text; `name` stands for the file in messages and is where imports are found from. `modules` are
   /// texts of modules by their names, in place of files.
   static Program parse(std::string text, std::string name = "<text>", std::vector<ConstexprArg> globals = {},
-                       std::vector<std::string> import_folders = {},
-                       std::vector<std::pair<std::string, std::string>> modules = {});
+                       std::vector<std::string> import_folders = {});
+  static Program parse(std::string text, std::string name, std::vector<ConstexprArg> globals,
+                       std::vector<std::string> import_folders,
+                       std::vector<std::pair<std::string, std::string>> modules);
 
   /// Names of the @triton.jit functions, helpers included, in the order of the file.
   std::vector<std::string> kernels() const;

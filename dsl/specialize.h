@@ -5,8 +5,10 @@
 #include <bit>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "codegen/target/target.h"
 #include "dsl/kernel.h"
 #include "dsl/kernel_source.h"
 
@@ -25,6 +27,9 @@ std::vector<const KernelParam*> runtime_params(const KernelSource& kernel, const
 const ConstexprTuple* tuple_argument(const KernelParam& param, const LaunchOptions& options);
 /// Whether arguments of the launch are items of tuples.
 bool has_tuple_arguments(const LaunchOptions& options);
+
+/// The row of targets.def. Throws LaunchError for an unknown name, with the nearest known one.
+Target target_named(std::string_view target);
 
 /// A compile-time argument as a value.
 Val to_val(const Constexpr& value);

@@ -172,6 +172,18 @@ struct Argument {
   Operand value;
 };
 
+namespace detail {
+
+template <class T>
+concept CanBeArgument = std::convertible_to<const T&, Argument>;
+/// Called in templates alone, and with what they know last: the compiler looks at nothing of it before it has to.
+template <class... Args>
+std::vector<Argument> arguments(const Args&... args) {
+  return {Argument(args)...};
+}
+
+}  // namespace detail
+
 /// A value of the kernel: a tile, a scalar, a pointer or block pointer, a tensor descriptor, or a tuple of such. Copies
 /// have a life of their own, and what was moved from keeps its value; assigning gives this one a new value, also from
 /// inside loops and branches. Lives no longer than the recording it was made in.
@@ -210,11 +222,11 @@ class Tile {
 
 // Functions that the language has as methods.
 #define TEGULA_METHOD_false(name)
-#define TEGULA_METHOD_true(name)                                                                          \
-  template <class... Args>                                                                                \
-  requires(std::convertible_to<const Args&, Argument> && ...) Tile name(const Operand& first = Operand(), \
-                                                                        const Args&... rest)              \
-  const { return call_method(#name, {Argument(first), Argument(rest)...}); }
+#define TEGULA_METHOD_true(name)                                           \
+  template <detail::CanBeArgument... Args>                                 \
+  Tile name(const Operand& first = Operand(), const Args&... rest) const { \
+    return call_method(#name, detail::arguments(first, rest...));          \
+  }
 #define TEGULA_FN(name, params, method, doc) TEGULA_METHOD_##method(name)
 #include "dsl/semantics/functions.def"
 #define TEGULA_OP(...)
@@ -254,10 +266,11 @@ class Descriptor : public Tile {
   Descriptor(const Tile& descriptor) : Tile(descriptor) {}
   using Tile::operator=;
 
-#define TEGULA_DESCRIPTOR_METHOD(name, params, doc)                                                                \
-  template <class... Args>                                                                                         \
-  requires(std::convertible_to<const Args&, Argument> && ...) Tile name(const Operand& first, const Args&... rest) \
-  const { return call_method(#name, {Argument(first), Argument(rest)...}); }
+#define TEGULA_DESCRIPTOR_METHOD(name, params, doc)               \
+  template <detail::CanBeArgument... Args>                        \
+  Tile name(const Operand& first, const Args&... rest) const {    \
+    return call_method(#name, detail::arguments(first, rest...)); \
+  }
 #include "dsl/semantics/functions.def"
 };
 
@@ -366,10 +379,10 @@ std::array<Tile, N> unpack(const Tile& tuple, TEGULA_HERE) {
 
 // Functions of the kernel language, by the rows of its tables. Arguments by position and by name, as there; `tl.` and
 // `tl.math.` are left out, and a shape behind the first argument is written as list({16, 32}).
-#define TEGULA_DSL_FUNCTION(name)                                                                                    \
-  template <class... Args>                                                                                           \
-  requires(std::convertible_to<const Args&, Argument> && ...) Tile name(const Operand& first, const Args&... rest) { \
-    return detail::call(#name, {Argument(first), Argument(rest)...});                                                \
+#define TEGULA_DSL_FUNCTION(name)                                  \
+  template <detail::CanBeArgument... Args>                         \
+  Tile name(const Operand& first, const Args&... rest) {           \
+    return detail::call(#name, detail::arguments(first, rest...)); \
   }
 #define TEGULA_FN(name, params, method, doc) TEGULA_DSL_FUNCTION(name)
 #include "dsl/semantics/functions.def"
@@ -385,10 +398,10 @@ std::array<Tile, N> unpack(const Tile& tuple, TEGULA_HERE) {
 
 /// The functions of libdevice: `libdevice::round(x)`.
 namespace libdevice {
-#define TEGULA_LIBDEVICE(name, signature, body, doc)                                                                 \
-  template <class... Args>                                                                                           \
-  requires(std::convertible_to<const Args&, Argument> && ...) Tile name(const Operand& first, const Args&... rest) { \
-    return detail::call("libdevice." #name, {Argument(first), Argument(rest)...});                                   \
+#define TEGULA_LIBDEVICE(name, signature, body, doc)                            \
+  template <detail::CanBeArgument... Args>                                      \
+  Tile name(const Operand& first, const Args&... rest) {                        \
+    return detail::call("libdevice." #name, detail::arguments(first, rest...)); \
   }
 #define TEGULA_LIBDEVICE_TOO(...)
 #include "codegen/ir/libdevice.def"

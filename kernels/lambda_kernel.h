@@ -50,8 +50,8 @@ class SpaceRecording {
   Tile param(std::string_view name) const { return args_.tile(index_of(name)); }
   template <class T>
   T constant(std::string_view name) const {
-    const std::optional<Constexpr> found = args_.constant(index_of(name));
-    const T* value = found ? std::get_if<T>(&*found) : nullptr;
+    const Constexpr* found = args_.constant(index_of(name));
+    const T* value = found ? std::get_if<T>(found) : nullptr;
     return value ? *value : T();
   }
   /// Whether the tensor has one element for all places along the last extent, or along all others that tiles have.
@@ -195,7 +195,7 @@ struct FunctionSignature<Place, R (F::*)(Params...) const> : FunctionParams<Plac
   template <class... Args>
   static constexpr void check(const Args&...) {
     [&]<size_t... I>(std::index_sequence<I...>) {
-      tegula::detail::CheckArguments<std::tuple<typename P::template OwnParam<I>...>, Args...>::check();
+      tegula::detail::CheckArguments<tegula::detail::Params<typename P::template OwnParam<I>...>, Args...>::check();
     }
     (std::make_index_sequence<P::kOwn>());
   }

@@ -15,6 +15,7 @@ bool ImageTensorMap::operator==(const ImageTensorMap&) const = default;
 bool TensorMaps::operator==(const TensorMaps&) const = default;
 bool MappedArray::operator==(const MappedArray&) const = default;
 
+std::string entry_of_many(const std::string& kernel) { return kernel + "_of_many_programs"; }
 bool KernelImage::moves_registers() const { return ptx.find("setmaxnreg") != std::string::npos; }
 
 }  // namespace tegula

@@ -64,7 +64,7 @@ struct Transfer {
 };
 
 /// The symbol of KernelImage::few_programs.
-inline std::string entry_of_many(const std::string& kernel) { return kernel + "_of_many_programs"; }
+std::string entry_of_many(const std::string& kernel);
 
 struct KernelImage {
   std::string kernel;                    ///< the user's name of the kernel, and the entry symbol

@@ -236,14 +236,20 @@ void refuse_args(const KernelImage& image, std::span<const Arg> args) {
   TEGULA_UNREACHABLE("kernel '{}': arguments refused without a reason", image.kernel);
 }
 
-ArgPack::ArgPack(const KernelImage& image, std::span<const Arg> args) {
+struct ArgPack::Packed {
+  std::vector<uint64_t> slots;
+  std::vector<void*> pointers;
+};
+
+ArgPack::ArgPack(const KernelImage& image, std::span<const Arg> args) : packed_(Shared<Packed>::make()) {
   const std::vector<Arg> parts = in_parts(args);
-  slots_.resize(parts.size());
-  pointers_.resize(parts.size());
-  if (!pack_args(launch_rules(image), parts, slots_.data(), pointers_.data())) refuse_args(image, parts);
+  packed_->slots.resize(parts.size());
+  packed_->pointers.resize(parts.size());
+  if (!pack_args(launch_rules(image), parts, packed_->slots.data(), packed_->pointers.data()))
+    refuse_args(image, parts);
 }
 
-void* const* ArgPack::data() const { return pointers_.data(); }
+void* const* ArgPack::data() const { return packed_->pointers.data(); }
 
 struct LaunchHandle::Other {
   std::once_flag made;

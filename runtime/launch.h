@@ -130,15 +130,13 @@ class ArgPack {
   /// Throws LaunchError: wrong count or type, null or misaligned pointer, a value that does not fit its type or that
   /// the code's assumptions exclude.
   ArgPack(const KernelImage& image, std::span<const Arg> args);
-  ArgPack(ArgPack&&) = default;
-  ArgPack& operator=(ArgPack&&) = default;
 
-  /// As LoadedKernel::launch takes them; valid as long as this object.
+  /// As LoadedKernel::launch takes them; valid as long as this object or a copy of it.
   void* const* data() const;
 
  private:
-  std::vector<uint64_t> slots_;
-  std::vector<void*> pointers_;
+  struct Packed;
+  Shared<Packed> packed_;
 };
 
 /// A kernel ready to be launched again and again, from any thread. A launch checks its arguments by compares and packs

@@ -37,13 +37,21 @@ std::optional<std::string> expected(const TracedParam& p, const dsl::ArgSpec& ar
 class Args : public TracedArgs {
  public:
   Args(Trace& trace, const std::vector<TracedParam>& params, const dsl::Specialization& spec)
-      : trace_(trace), params_(params), values_(params.size()) {
-    for (size_t i = 0; i < params.size(); ++i) bind(i, spec);
+      : trace_(trace), params_(params), values_(params.size()), constants_(params.size()) {
+    for (size_t i = 0; i < params.size(); ++i) {
+      bind(i, spec);
+      constants_[i] = constant_of(values_[i]);
+    }
   }
 
   Tile tile(size_t index) const override { return trace_.make(values_[index]); }
-  std::optional<Constexpr> constant(size_t index) const override {
-    const dsl::Val& v = values_[index];
+  const Constexpr* constant(size_t index) const override {
+    const std::optional<Constexpr>& constant = constants_[index];
+    return constant ? &*constant : nullptr;
+  }
+
+ private:
+  static std::optional<Constexpr> constant_of(const dsl::Val& v) {
     if (const auto* b = v.get_if<bool>()) return *b;
     if (const auto* i = v.get_if<dsl::Int>()) return i->clamped();
     if (const auto* d = v.get_if<double>()) return *d;
@@ -52,8 +60,6 @@ class Args : public TracedArgs {
     if (v.is<dsl::None>()) return Constexpr();
     return std::nullopt;
   }
-
- private:
   void bind(size_t i, const dsl::Specialization& spec) {
     const TracedParam& p = params_[i];
     dsl::Sema& s = trace_.sema();
@@ -81,6 +87,7 @@ class Args : public TracedArgs {
   Trace& trace_;
   const std::vector<TracedParam>& params_;
   std::vector<dsl::Val> values_;
+  std::vector<std::optional<Constexpr>> constants_;  ///< those of them that are known
 };
 
 class TracedSource : public dsl::KernelSource {

@@ -12,6 +12,7 @@
 #include "dsl/listing/resolve.h"
 #include "dsl/listing/texts.h"
 #include "dsl/package_writer.h"
+#include "dsl/specialize.h"
 #include "dsl/tuner.h"
 
 namespace tegula {
@@ -89,6 +90,7 @@ PackagedKernel build_kernel(dsl::Resolver& resolver, const ListedKernel& listed,
 }  // namespace
 
 BuiltPackage build_package(const std::vector<ListedKernel>& list, const PackageOptions& options) {
+  for (const std::string& target : options.targets) dsl::target_named(target);
   dsl::Resolver resolver(options.kernels);
   std::vector<PackagedKernel> kernels(list.size());
   std::vector<std::string> missing(list.size());

@@ -27,3 +27,22 @@ for name in tegula-runtime tegula; do
 done
 c++ -std=c++20 -Wall -Wextra -Werror b.cpp $(pkg-config --cflags --libs tegula) -o b
 LD_LIBRARY_PATH=$(pkg-config --variable=libdir tegula) ./b
+
+# The archive, in a program of C alone.
+static=$(pkg-config --static --libs tegula-runtime | tr ' ' '\n' | grep -v -e -ltegula_runtime -e '^-L')
+cc -std=c99 -Wall -Wextra -Werror a.c $(pkg-config --cflags tegula-runtime) \
+  "$(pkg-config --variable=libdir tegula-runtime)/libtegula_runtime.a" $static -o static
+./static
+
+# The program of docs/packages.md, on the emulator as the page says.
+[ -x "$prefix/bin/tegula" ] || exit 0
+docs=$prefix/share/doc/tegula
+awk '/^```python$/ { on = 1; next } /^```$/ { if (on) exit } on' "$docs/README.md" > softmax.py
+awk '/^```c$/ { on = 1; next } /^```$/ { if (on) exit } on' "$docs/docs/packages.md" > app.c
+"$prefix/bin/tegula" build softmax.py::softmax --arg out_ptr='*f32' --arg x_ptr='*f32' --arg cols=i32 --constexpr BLOCK=1024 \
+  --target sm_90a --emulator -o app.tgp --header app.h --object app.o
+cc -std=c99 -Wall -Wextra -Werror app.c app.o $(pkg-config --cflags --libs tegula-runtime) -o app
+sed -e 's|tegula_device_cuda(0, &device)|tegula_device_default(\&device)|' \
+  -e 's|#include "app.h"|#include <tegula/tegula.h>\n#include "app.h"|' app.c > emulated.c
+cc -std=c99 -Wall -Wextra -Werror emulated.c app.o $(pkg-config --cflags --libs tegula) -o emulated
+test "$(TEGULA_DEVICE=emulator LD_LIBRARY_PATH=$(pkg-config --variable=libdir tegula) ./emulated)" = 0.01
