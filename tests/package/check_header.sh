@@ -6,7 +6,7 @@ compiler=$1 sources=$2
 text=$(printf '#include <dsl/tegula.h>\n' | "$compiler" -std=c++20 -E -I"$sources" -x c++ -) || exit 1
 headers=$(printf '%s\n' "$text" | sed -n 's/^# [0-9]* "\(.*\)" 1.*/\1/p' | sort -u)
 status=0
-for name in algorithm chrono fmt/core.h fmt/format.h functional iostream map memory mutex ostream ranges sstream thread unordered_map; do
+for name in algorithm chrono fmt/core.h fmt/format.h functional iostream map memory mutex ostream ranges sstream thread tuple unordered_map; do
   found=$(printf '%s\n' "$headers" | grep "/$name\$")
   [ -z "$found" ] || { echo "dsl/tegula.h brings in <$name>"; status=1; }
 done
