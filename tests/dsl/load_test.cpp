@@ -1,5 +1,7 @@
 // Many threads, many specialisations: launches of what is ready take no lock, memory does not grow, and a process that
-// is sealed opens no file. label: device heavy: Load.RunsOnTheDeviceWithoutGrowing Sealed.OpensNoFile
+// is sealed opens no file.
+// label: device
+// heavy: Load.RunsOnTheDeviceWithoutGrowing Sealed.OpensNoFile
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>

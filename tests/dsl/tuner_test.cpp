@@ -412,6 +412,28 @@ TEST_F(Tuner, TheEmulatorTimesAndStoresNothing) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "t.sqlite"));
 }
 
+TEST_F(Tuner, TheEmulatorTakesAnyConfigurationThatWorksWhereAsked) {
+  auto device = make_emulator();
+  Autotune tuning = over_warps();
+  tuning.configs.push_back(config({{"BLOCK", 37}}, num_warps(16)));  // no tile has this extent
+  Buffer x(*device, 4000), y(*device, 4000);
+  auto chosen = [&](int n) {
+    const std::array<Arg, 3> args{Arg(y.as<float>()), Arg(x.as<float>()), Arg(n)};
+    return kernel().autotune(tuning).tune(*device, detail::GridRef(blocks), {}, args).best.num_warps.value();
+  };
+  const char* before = std::getenv("TEGULA_TUNING");
+  const std::string restored = before ? before : "";
+  std::map<std::string, std::set<int>> found;
+  for (const char* mode : {"", "any"}) {
+    setenv("TEGULA_TUNING", mode, 1);
+    for (int n = 1; n <= 32; ++n) found[mode].insert(chosen(n));
+    EXPECT_EQ(chosen(7), chosen(7));
+  }
+  setenv("TEGULA_TUNING", restored.c_str(), 1);
+  EXPECT_EQ(found[""].size(), 1u) << "the model's choice";
+  EXPECT_EQ(found["any"], (std::set<int>{1, 2, 4, 8}));
+}
+
 TEST_F(Tuner, ThreadsTuneOnce) {
   FakeGpu gpu;
   best_is_four(gpu);
