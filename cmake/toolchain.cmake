@@ -38,5 +38,8 @@ function(tegula_sanitize target)
   if(TEGULA_SANITIZE)
     target_compile_options(${target} PRIVATE
       -fsanitize=${TEGULA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+      target_compile_options(${target} PRIVATE -fsanitize-ignorelist=${PROJECT_SOURCE_DIR}/cmake/sanitize_ignored.txt)
+    endif()
   endif()
 endfunction()

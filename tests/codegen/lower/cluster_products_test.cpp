@@ -1,4 +1,5 @@
 // label: device
+// heavy: ClusterProducts.DivideProductsInAnyForm
 // Programs with products that the blocks of a cluster run together: each block has some of the rows or columns, or a
 // share of K.
 #include "codegen/exec/emulator.h"

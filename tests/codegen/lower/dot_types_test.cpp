@@ -1,4 +1,5 @@
 // label: device
+// heavy: DotTypes.ElementwiseThroughSharedMemory
 // heavy: DotTypes.TensorCores DotTypes.LongSums DotTypes.ScaledBlocks
 // Dots of every type and extent against sums in double.
 #include <algorithm>

@@ -1,4 +1,5 @@
 // label: device
+// heavy: Matmul.EveryNumberOfWarps
 // heavy: Matmul.TransposedOperandAndAccumulator Matmul.Warpgroups Matmul.BlocksOfOddMultiples
 // Tensor-core products: a plain matrix product, one product that feeds another, transposed operands.
 #include <string>

@@ -274,6 +274,7 @@ TEST(TilesInTurns, NoSpillsAndProductsAreNotWaitedFor) {
   }
 }
 
+// heavy: TilesInTurns.Products
 // heavy: TilesInTurns.ManySeeds
 TEST(TilesInTurns, ManySeeds) {
   std::vector<uint64_t> seeds(40);
