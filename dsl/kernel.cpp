@@ -10,6 +10,7 @@
 #include "codegen/compile.h"
 #include "codegen/ir/printer.h"
 #include "codegen/ir/verifier.h"
+#include "codegen/passes/roll_loops.h"
 #include "codegen/target/target.h"
 #include "dsl/explain.h"
 #include "dsl/hooks.h"
@@ -148,6 +149,7 @@ std::unique_ptr<ir::Func> KernelState::build(std::span<const ArgType> types, con
   auto func = source->build(spec, diags, prints);
   if (!prints.empty()) tell_once(MessageKind::Print, fmt::format("{}", fmt::join(prints, "\n")));
   if (!func || diags.has_errors()) throw CompileError(diags);
+  roll_loops(*func);
   Diagnostics broken;  // what is wrong now is no mistake of the user's
   TEGULA_CHECK(ir::verify(*func, ir::Stage::Tile, broken), "the front end made a wrong function of kernel '{}'\n{}",
                name(), broken.render());

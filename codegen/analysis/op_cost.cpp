@@ -119,4 +119,17 @@ OpCost op_cost(const ir::Op& op, bool few_divisors) {
   }
 }
 
+double slots_of_element(const ir::Op& op) {
+  if (op.opcode != Opcode::Reduce && op.opcode != Opcode::Scan) return op.has(ir::Terminator) ? 0 : op_cost(op).slots;
+  double slots = 0;
+  for (const auto& inner : op.regions[0]->ops) slots += slots_of_element(*inner);
+  return slots;
+}
+
+const ir::Value* largest_tile(const ir::Op& op) {
+  const ir::Value* v = op.operand(0);
+  if (!op.results.empty() && (!v || op.result()->type.num_elements() > v->type.num_elements())) v = op.result();
+  return v && v->type.is_tile() ? v : nullptr;
+}
+
 }  // namespace tegula

@@ -14,4 +14,10 @@ struct OpCost {
 /// `few_divisors`: elements of a quotient or remainder have divisors in common, whose reciprocals are computed once.
 OpCost op_cost(const ir::Op& op, bool few_divisors = false);
 
+/// Instructions to issue for an element of what the op reads or makes. A region that combines is run as often.
+double slots_of_element(const ir::Op& op);
+/// The tile whose elements the op goes over, the larger one of its first operand and its first result; null for
+/// scalars.
+const ir::Value* largest_tile(const ir::Op& op);
+
 }  // namespace tegula

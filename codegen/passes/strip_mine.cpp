@@ -95,16 +95,6 @@ std::optional<Pairs> find_pairs(const std::vector<Access>& accesses) {
   return pairs;
 }
 
-// Instructions to issue for an element of what the op reads or makes. A region that combines is run as often.
-double slots_of_element(const Op& op) {
-  double slots = op.has(Terminator) ? 0 : op_cost(op).slots;
-  if (op.opcode == Opcode::Reduce || op.opcode == Opcode::Scan) {
-    slots = 0;
-    for (const auto& inner : op.regions[0]->ops) slots += slots_of_element(*inner);
-  }
-  return slots;
-}
-
 class StripMine {
  public:
   explicit StripMine(Func& func) : func_(func), threads_(32 * func.num_warps()) {}
@@ -163,9 +153,8 @@ class StripMine {
   double code_length(const Parts& divided, int64_t parts) const {
     double length = 0;
     walk(func_.body, [&](const Op& op) {
-      const Value* v = !op.operands.empty() && op.operands[0] ? op.operands[0] : nullptr;
-      if (!op.results.empty() && (!v || op.result()->type.num_elements() > v->type.num_elements())) v = op.result();
-      if (!v || !v->type.is_tile()) return;
+      const Value* v = largest_tile(op);
+      if (!v) return;
       const int64_t elements = v->type.num_elements() / (divided.contains(v) ? parts : 1);
       length += slots_of_element(op) * double(std::max<int64_t>(1, elements / threads_));
     });
