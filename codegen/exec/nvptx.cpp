@@ -26,6 +26,7 @@
 
 #include "codegen/exec/fatal_errors.h"
 #include "codegen/exec/narrow_offsets.h"
+#include "codegen/exec/nvptx_intrinsics.h"
 #include "codegen/exec/share_operands.h"
 #include "codegen/lower/asm_block.h"
 #include "codegen/lower/hw.h"
@@ -403,7 +404,7 @@ int insert_ptx(llvm::Module& module, const Target& target) {
     if (!row || !f.isDeclaration()) continue;
     TEGULA_CHECK(f.use_empty() || target.has(row->feature), "{} lacks what '{}' needs", target.name, row->name);
     if (!f.use_empty()) ptx = std::max(ptx, target.ptx_for(row->feature));
-    if (replace_special(f, *row, modifiers)) continue;
+    if (replace_special(f, *row, modifiers) || call_intrinsic(f, *row)) continue;
     const Assembly assembly = assembly_of(*row, target, modifiers);
     const bool many = f.hasNUsesOrMore(kManyCalls);
     std::map<CallForm, AssemblyCalls> calls;
@@ -424,7 +425,7 @@ namespace {
 // Passes that the back end adds and that cost more than they give, and where they stay nevertheless. Straight-line
 // strength reduction compares each address with those before it, quadratic in the accesses of a block, and took two
 // thirds of code generation. Elimination of common subexpressions, which comes four times after our own, and motion
-// out of loops find a thousandth of the instructions at most; reassociation of addresses finds nothing.
+// out of loops find a thousandth of the instructions at most; reassociation of addresses and freezes find nothing.
 enum class Stays { Nowhere, WhereDivided, ForAddresses };
 struct LeftOut {
   std::string_view pass;
@@ -436,6 +437,7 @@ constexpr LeftOut kLeftOut[] = {
     {"nary-reassociate", Stays::Nowhere},
     {"early-cse", Stays::Nowhere},
     {"early-machinelicm", Stays::Nowhere},
+    {"canon-freeze", Stays::Nowhere},
     // It sinks address arithmetic to its uses, which the assembler does better, but it also gives divisions of 64 bits
     // a branch for operands of 32 bits.
     {"codegenprepare", Stays::WhereDivided},

@@ -12,6 +12,8 @@
 // (a first copy without a term, one whose values are used behind it) stays as it was.
 //
 // It comes first: other passes merge what copies have in common and fold their constants, and no two look alike then.
+#include "codegen/passes/roll_loops.h"
+
 #include <algorithm>
 #include <map>
 #include <unordered_map>
@@ -23,7 +25,6 @@
 #include "codegen/ir/flow.h"
 #include "codegen/passes/constant_fold.h"
 #include "codegen/passes/passes.h"
-#include "codegen/passes/roll_loops.h"
 #include "runtime/base/check.h"
 
 namespace tegula {
@@ -335,8 +336,10 @@ class BlockRoller {
         if (!same_form(*nodes[n].op, *copied[n].op)) return false;
         for (size_t i = 0; i < nodes[n].op->operands.size(); ++i) {
           Operand operand;
-          if (run.copies > 1) operand = run.operands[next.size()];
-          else operand.first = nodes[n].op->operands[i];
+          if (run.copies > 1)
+            operand = run.operands[next.size()];
+          else
+            operand.first = nodes[n].op->operands[i];
           if (!follow(operand, run, copied[n], i, before[n].op->operands[i])) return false;
           next.push_back(operand);
         }
@@ -357,7 +360,8 @@ class BlockRoller {
         if (v == operand.first || is_same_constant(v, operand.first)) return true;
         operand.kind = Kind::Growing;
         if (!may_grow(node, i) || !constant_of(v) || !constant_of(operand.first)) return false;
-        operand.step = wrap_integer(uint64_t(*constant_integer(v)) - uint64_t(*constant_integer(operand.first)), v->type.elem);
+        operand.step =
+            wrap_integer(uint64_t(*constant_integer(v)) - uint64_t(*constant_integer(operand.first)), v->type.elem);
         return true;
       }
       operand.last = *place;
@@ -454,9 +458,7 @@ class BlockRoller {
       for (const auto& result : items_[t].nodes[0].op->results) {
         if (!is_used_from(behind, result.get())) continue;
         const Place* place = place_of(result.get());
-        auto hands_on = [&](const Carried& c) {
-          return c.place.in_next((rolled - 1) * run.period) == *place;
-        };
+        auto hands_on = [&](const Carried& c) { return c.place.in_next((rolled - 1) * run.period) == *place; };
         if (std::none_of(carried.begin(), carried.end(), hands_on)) return false;
       }
     return true;
@@ -480,7 +482,8 @@ class BlockRoller {
             } else if (operand.kind == Kind::Before && copy == 0) {
               Place place = operand.last;
               place.item -= (run.copies - 2) * run.period;
-              auto it = std::find_if(carried.begin(), carried.end(), [&](const Carried& c) { return c.is(place, operand.first); });
+              auto it = std::find_if(carried.begin(), carried.end(),
+                                     [&](const Carried& c) { return c.is(place, operand.first); });
               v = body.args[size_t(it - carried.begin()) + 1].get();
             }
           }
