@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """The library's row, column and elementwise entries, as a program calls them, at random shapes beside torch and torch.compile.
 
-    bench/entries.py [--count 100] [--seed 1] [--only TEXT...] [--pairs 9] [--budget SECONDS]
+    bench/entries.py [--count 100] [--seed 1] [--only TEXT...] [--pairs 9] [--budget SECONDS] [--shapes SHAPE...] [--alone]
 
 Shapes come from extents that few choose: 1 to 200000 rows of 1 to 262144 elements, 1 MB to 400 MB, fp32 and bf16, some with a gap
 behind each row. Entries are tuned at their first call. A graph goes round sets of tensors that exceed the L2 cache together
 (harness.py). Figures are the time of the faster of torch and torch.compile over Tegula's, the median of the rounds, and the share of
-the rate that a copy of as many bytes reaches there; results are checked against torch's in double precision.
+the rate that a copy of as many bytes reaches there; results are checked against torch's in double precision. --shapes "50000x3 float32"
+"7x100000 bfloat16 of 100003" ... takes all entries at these shapes instead, --alone leaves torch and torch.compile out.
 """
 
 import argparse
@@ -133,22 +134,23 @@ class Case:
                 raise RuntimeError(f"WRONG RESULT: {error}")
 
 
-def compare(case, pairs):
-    """(The faster peer's time, a copy's time) over Tegula's."""
+def compare(case, pairs, alone):
+    """(The faster peer's time, or Tegula's once more, a copy's time) over Tegula's."""
     case.check()
-    torch._dynamo.reset()
-    compiled = torch.compile(case.entry.torch_function, dynamic=False)
     timing = harness.Interleaved("graph", case.sets, 0, max(case.sets, 6))
     ours = case.works(lambda i: case.entry.call(*case.outputs[i], *case.inputs[i]))
-    arms = {
-        "tegula": ours, "torch": case.works(lambda i: case.entry.torch_function(*case.inputs[i])),
-        "torch.compile": case.works(lambda i: compiled(*case.inputs[i])), "tegula again": ours,
-        "copy": case.works(lambda i: case.copied[i % len(case.copied)][0].copy_(case.copied[i % len(case.copied)][1])),
-    }
+    arms = {"tegula": ours}
+    if not alone:
+        torch._dynamo.reset()
+        compiled = torch.compile(case.entry.torch_function, dynamic=False)
+        arms["torch"] = case.works(lambda i: case.entry.torch_function(*case.inputs[i]))
+        arms["torch.compile"] = case.works(lambda i: compiled(*case.inputs[i]))
+    arms["tegula again"] = ours
+    arms["copy"] = case.works(lambda i: case.copied[i % len(case.copied)][0].copy_(case.copied[i % len(case.copied)][1]))
     figures = timing.rounds({name: timing.prepare(works) for name, works in arms.items()}, pairs)
     harness.print_figures(figures, lambda us: f"{case.bytes / us / 1e3:8.0f} GB/s")
     ratio = lambda name: harness.ratio(figures[name], figures["tegula"])["median"]
-    return min(ratio("torch"), ratio("torch.compile")), ratio("copy")
+    return min(ratio(name) for name in (["tegula again"] if alone else ["torch", "torch.compile"])), ratio("copy")
 
 
 def random_cases(count, seed):
@@ -162,19 +164,33 @@ def random_cases(count, seed):
             yield lambda made=(entry, rows, cols, dtype, gap): Case(*made)
 
 
+def cases_of_shapes(shapes, only):
+    """All entries at shapes that are written as in a case's name."""
+    for shape in shapes:
+        extents, kind, *stride = shape.replace(" of ", " ").split()
+        rows, cols = map(int, extents.split("x"))
+        gap = int(stride[0]) - cols if stride else 0
+        for entry in ENTRIES:
+            if not only or any(text in f"{entry.name} {shape}" for text in only):
+                yield lambda made=(entry, rows, cols, getattr(torch, kind), gap): Case(*made)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     harness.add_case_options(parser)
+    parser.add_argument("--shapes", nargs="+", help="shapes, as they stand in names of cases")
+    parser.add_argument("--alone", action="store_true")
     parser.set_defaults(pairs=9)
     options = parser.parse_args()
     found = {}
 
     def run(case):
-        found[case.name] = compare(case, options.pairs)
+        found[case.name] = compare(case, options.pairs, options.alone)
 
-    harness.run_cases(random_cases(options.count, options.seed), options, run)
+    cases = cases_of_shapes(options.shapes, options.only) if options.shapes else random_cases(options.count, options.seed)
+    harness.run_cases(cases, options, run)
     if found:
         faster = [f for f, _ in found.values()]
         print(f"geometric mean {statistics.geometric_mean(faster):.3f} of {len(found)}, {sum(f < 0.98 for f in faster)} below 0.98:")
