@@ -8,7 +8,8 @@ squared differences from it are corrected by each element, and put together by C
 import triton
 import triton.language as tl
 
-from reduce import column_configs, first_larger, first_smaller, first_so_far, fitting_columns, neutral
+from reduce import (NOWHERE, column_configs, deep, first_extremes, first_larger, first_smaller, first_so_far,
+                    fitting_columns, is_last, neutral)
 from tiles import united
 
 
@@ -17,27 +18,14 @@ def configs():
     return [c for c in column_configs() if c.kwargs["ROWS"] * c.kwargs["COLS"] <= 1024 * c.num_warps]
 
 
+def is_tall(args):
+    """Whether all rows are one tile."""
+    return args["rows"] <= args["ROWS"]
+
+
 def configs_of_extremes():
     """Those that load a step ahead: ptxas sends off a step's own loads one after the other, between their comparisons."""
     return [c for c in configs() if c.kwargs["STAGES"] == 2 or c.kwargs["ROWS"] <= 2]
-
-
-@triton.jit
-def first_extreme(value, place, KIND: tl.constexpr):
-    if KIND == "max":
-        return tl.reduce((value, place), 0, first_larger)
-    else:
-        return tl.reduce((value, place), 0, first_smaller)
-
-
-@triton.jit
-def is_last(counters_ptr, group, parts):
-    """Whether the other programs of the group have left their results. Sets the counter back for the last one."""
-    tl.debug_barrier()
-    last = tl.atomic_add(counters_ptr + group, 1) == parts - 1
-    if last:
-        tl.store(counters_ptr + group, 0)
-    return last
 
 
 @triton.jit
@@ -52,23 +40,46 @@ def place(outer, cols, COLS: tl.constexpr):
     return parts, part, group, matrix, col
 
 
-@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_columns})
 @triton.jit
-def column_variance(out_ptr, mean_ptr, x_ptr, out_stride, mean_stride, x_stride, x_stride_1, outer, rows, cols, correction, rows_class,
-                    partials_ptr, counters_ptr, ROWS: tl.constexpr, COLS: tl.constexpr, PROGRAMS: tl.constexpr, STAGES: tl.constexpr):
-    parts, part, group, matrix, col = place(outer, cols, COLS)
-    x_ptr += matrix * x_stride
-    count = tl.zeros([ROWS, 1], tl.float32)
+def moments(x_ptr, x_stride_1, rows, cols, col, ROWS: tl.constexpr):
+    """Number, mean, and squared differences from it of columns whose rows are one tile."""
+    row = tl.arange(0, ROWS)[:, None]
+    x = tl.load(x_ptr + row.to(tl.int64) * x_stride_1 + col, mask=(row < rows) & (col < cols), other=0.0).to(tl.float32)
+    mean = tl.sum(x, axis=0) / rows
+    left = tl.where(row < rows, x - mean[None, :], 0.0)
+    return tl.full(mean.shape, rows.to(tl.float32), tl.float32), mean, tl.sum(left * left, axis=0)
+
+
+@triton.jit
+def moments_of_part(x_ptr, x_stride_1, rows, cols, col, part, parts, ROWS: tl.constexpr, COLS: tl.constexpr, STAGES: tl.constexpr):
+    """The same of a program's part of the rows."""
+    count = 0.0
     mean = tl.zeros([ROWS, COLS], tl.float32)
     squares = tl.zeros([ROWS, COLS], tl.float32)
     for first in tl.range(part * ROWS, rows, parts * ROWS, num_stages=STAGES):
         row = (first + tl.arange(0, ROWS))[:, None]
         x = tl.load(x_ptr + row.to(tl.int64) * x_stride_1 + col, mask=(row < rows) & (col < cols), other=0.0).to(tl.float32)
-        count += (row < rows).to(tl.float32)
+        count += 1.0
         before = tl.where(row < rows, x - mean, 0.0)
-        mean += before * (1 / tl.maximum(count, 1.0))
+        mean += before * (1.0 / count)
         squares += before * tl.where(row < rows, x - mean, 0.0)
-    n, mean, squares = tl.reduce((tl.broadcast_to(count, [ROWS, COLS]), mean, squares), 0, united)
+    row = (part * ROWS + tl.arange(0, ROWS))[:, None]
+    counts = tl.broadcast_to((tl.maximum(rows - row + parts * ROWS - 1, 0) // (parts * ROWS)).to(tl.float32), [ROWS, COLS])
+    return tl.reduce((counts, mean, squares), 0, united)
+
+
+@triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_columns})
+@triton.heuristics({"DEEP": deep, "WHOLE": is_tall})
+@triton.jit
+def column_variance(out_ptr, mean_ptr, x_ptr, out_stride, mean_stride, x_stride, x_stride_1, outer, rows, cols, correction, rows_class,
+                    partials_ptr, counters_ptr, ROWS: tl.constexpr, COLS: tl.constexpr, PROGRAMS: tl.constexpr, STAGES: tl.constexpr,
+                    DEEP: tl.constexpr, WHOLE: tl.constexpr):
+    parts, part, group, matrix, col = place(outer, cols, COLS)
+    x_ptr += matrix * x_stride
+    if WHOLE:
+        n, mean, squares = moments(x_ptr, x_stride_1, rows, cols, col, ROWS)
+    else:
+        n, mean, squares = moments_of_part(x_ptr, x_stride_1, rows, cols, col, part, parts, ROWS, COLS, STAGES)
     last = True
     if parts > 1:
         lane = tl.arange(0, COLS)
@@ -79,14 +90,14 @@ def column_variance(out_ptr, mean_ptr, x_ptr, out_stride, mean_stride, x_stride,
         last = is_last(counters_ptr, group, parts)
         if last:
             n, mean, squares = tl.zeros([COLS], tl.float32), tl.zeros([COLS], tl.float32), tl.zeros([COLS], tl.float32)
-            for first in range(0, parts, 8):
-                other = (first + tl.arange(0, 8))[:, None]
+            for first in range(0, parts, DEEP):
+                other = (first + tl.arange(0, DEEP))[:, None]
                 at = left[None, :] + other * (3 * COLS)
-                n_8 = tl.load(at, mask=other < parts, other=0.0, cache_modifier=".cg")
-                mean_8 = tl.load(at + COLS, mask=other < parts, other=0.0, cache_modifier=".cg")
-                squares_8 = tl.load(at + 2 * COLS, mask=other < parts, other=0.0, cache_modifier=".cg")
-                n_8, mean_8, squares_8 = tl.reduce((n_8, mean_8, squares_8), 0, united)
-                n, mean, squares = united(n, mean, squares, n_8, mean_8, squares_8)
+                n_more = tl.load(at, mask=other < parts, other=0.0, cache_modifier=".cg")
+                mean_more = tl.load(at + COLS, mask=other < parts, other=0.0, cache_modifier=".cg")
+                squares_more = tl.load(at + 2 * COLS, mask=other < parts, other=0.0, cache_modifier=".cg")
+                n_more, mean_more, squares_more = tl.reduce((n_more, mean_more, squares_more), 0, united)
+                n, mean, squares = united(n, mean, squares, n_more, mean_more, squares_more)
     if last:
         variance = squares / tl.maximum(rows - correction, 0)
         tl.store(out_ptr + matrix * out_stride + col, variance[None, :].to(out_ptr.dtype.element_ty), mask=col < cols)
@@ -95,21 +106,25 @@ def column_variance(out_ptr, mean_ptr, x_ptr, out_stride, mean_stride, x_stride,
 
 
 @triton.autotune(configs=configs_of_extremes(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_columns})
+@triton.heuristics({"DEEP": deep, "WHOLE": is_tall})
 @triton.jit
 def column_extreme(index_ptr, out_ptr, x_ptr, index_stride, out_stride, x_stride, x_stride_1, outer, rows, cols, rows_class, partials_ptr,
                    counters_ptr, KIND: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, PROGRAMS: tl.constexpr,
-                   STAGES: tl.constexpr):
-    NOWHERE: tl.constexpr = 2147483647
+                   STAGES: tl.constexpr, DEEP: tl.constexpr, WHOLE: tl.constexpr):
     none: tl.constexpr = neutral(KIND)
     parts, part, group, matrix, col = place(outer, cols, COLS)
     x_ptr += matrix * x_stride
-    value = tl.full([ROWS, COLS], none, tl.float32)
-    place = tl.broadcast_to((part * ROWS + tl.arange(0, ROWS))[:, None], [ROWS, COLS])
-    for first in tl.range(part * ROWS, rows, parts * ROWS, num_stages=STAGES):
-        row = (first + tl.arange(0, ROWS))[:, None]
-        x = tl.load(x_ptr + row.to(tl.int64) * x_stride_1 + col, mask=(row < rows) & (col < cols), other=none).to(tl.float32)
-        value, place = first_so_far(value, place, x, tl.broadcast_to(row, [ROWS, COLS]), KIND)
-    value, place = first_extreme(value, place, KIND)
+    row = (part * ROWS + tl.arange(0, ROWS))[:, None]
+    place = tl.broadcast_to(row, [ROWS, COLS])
+    if WHOLE:
+        value = tl.load(x_ptr + row.to(tl.int64) * x_stride_1 + col, mask=(row < rows) & (col < cols), other=none).to(tl.float32)
+    else:
+        value = tl.full([ROWS, COLS], none, tl.float32)
+        for first in tl.range(part * ROWS, rows, parts * ROWS, num_stages=STAGES):
+            row = (first + tl.arange(0, ROWS))[:, None]
+            x = tl.load(x_ptr + row.to(tl.int64) * x_stride_1 + col, mask=(row < rows) & (col < cols), other=none).to(tl.float32)
+            value, place = first_so_far(value, place, x, tl.broadcast_to(row, [ROWS, COLS]), KIND)
+    value, place = first_extremes(value, place, 0, KIND)
     last = True
     if parts > 1:
         left = partials_ptr + group.to(tl.int64) * parts * (3 * COLS) + tl.arange(0, COLS)
@@ -119,16 +134,16 @@ def column_extreme(index_ptr, out_ptr, x_ptr, index_stride, out_stride, x_stride
         if last:
             value = tl.full([COLS], none, tl.float32)
             place = tl.full([COLS], NOWHERE, tl.int32)
-            for first in range(0, parts, 8):
-                other = (first + tl.arange(0, 8))[:, None]
+            for first in range(0, parts, DEEP):
+                other = (first + tl.arange(0, DEEP))[:, None]
                 at = left[None, :] + other * (3 * COLS)
-                value_8 = tl.load(at, mask=other < parts, other=none, cache_modifier=".cg")
+                value_more = tl.load(at, mask=other < parts, other=none, cache_modifier=".cg")
                 bits = tl.load(at + COLS, mask=other < parts, other=0.0, cache_modifier=".cg").to(tl.int32, bitcast=True)
-                value_8, place_8 = first_extreme(value_8, tl.where(other < parts, bits, NOWHERE), KIND)
+                value_more, place_more = first_extremes(value_more, tl.where(other < parts, bits, NOWHERE), 0, KIND)
                 if KIND == "max":
-                    value, place = first_larger(value, place, value_8, place_8)
+                    value, place = first_larger(value, place, value_more, place_more)
                 else:
-                    value, place = first_smaller(value, place, value_8, place_8)
+                    value, place = first_smaller(value, place, value_more, place_more)
     if last:
         tl.store(index_ptr + matrix * index_stride + col, place[None, :].to(index_ptr.dtype.element_ty), mask=col < cols)
         if out_ptr is not None:

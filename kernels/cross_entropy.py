@@ -20,8 +20,8 @@ second-level cache. Milakov, Gimelshein: Online normalizer calculation for softm
 import triton
 import triton.language as tl
 
-from tiles import (SHARED_PIECES, aligned_elements, begin_aligned, extent, in_line, join_sums, piece_mask,
-                   row_max, row_sum, shares_pieces, to_row, unit_of_rows, warp_maxima, warp_sums)
+from tiles import (NARROW, NARROW_TILES, SHARED_PIECES, aligned_elements, begin_aligned, extent, in_line, join_sums,
+                   piece_mask, row_max, row_sum, shares_pieces, to_row, unit_of_rows, warp_maxima, warp_sums)
 
 
 LOG2_E = tl.constexpr(1.4426950408889634)
@@ -41,6 +41,9 @@ def configs():
     for rows in [2, 4, 8, 16, 32, 64]:
         for warps, programs in [(4, 16), (4, 8), (8, 8), (8, 4), (2, 32), (2, 16)]:
             found.append(triton.Config({"ROWS": rows, "PIECE": 0, "PROGRAMS": programs, "STAGES": 1}, num_warps=warps))
+    for rows, warps in [tile for tile in NARROW_TILES if tile[0] > 64]:
+        how = {"ROWS": rows, "PIECE": 0, "PROGRAMS": 32 // warps, "STAGES": 1}
+        found.append(triton.Config(how, num_warps=warps))
     for blocks, warps, programs, stages, limit in CLUSTERS:
         how = {"ROWS": 1, "PIECE": 0, "PROGRAMS": programs, "STAGES": stages}
         found.append(triton.Config(how, num_warps=warps, maxnreg=limit, num_ctas=blocks))
@@ -69,7 +72,7 @@ def fitting(configs, named_args, **kwargs):
         rows = config.kwargs["ROWS"]
         if rows > 1:
             each = rows * extent(cols, size, config.num_warps, rows, unit) / threads
-            if 4 <= each <= 32 and each + 24 <= 65536 // (threads * config.kwargs["PROGRAMS"]):
+            if 4 <= each <= 32 and (rows <= 64 or cols <= NARROW) and each + 24 <= 65536 // (threads * config.kwargs["PROGRAMS"]):
                 kept.append(config)
         elif piece == 0:
             threads *= config.num_ctas

@@ -19,17 +19,14 @@ def configs():
     found = []
     for rows, width, warps in [(1, 1024, 4), (1, 2048, 4), (1, 4096, 8), (1, 8192, 16), (4, 512, 4), (16, 128, 4), (32, 32, 4)]:
         found.append(triton.Config({"ROWS": rows, "WIDTH": width}, num_warps=warps))
+    for width in [1, 2, 4, 8, 16]:
+        for elements in [512, 1024, 2048]:
+            found.append(triton.Config({"ROWS": elements // width, "WIDTH": width}, num_warps=4))
     return found
 
 
 def fitting(configs, named_args, **kwargs):
-    kept = []
-    for config in configs:
-        if mostly_filled(named_args["cols"], config.kwargs["WIDTH"]):
-            kept.append(config)
-    if len(kept) == 0:
-        return configs[-1:]
-    return kept
+    return [c for c in configs if mostly_filled(named_args["cols"], c.kwargs["WIDTH"])]
 
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], restore_value=["input_ptr"],

@@ -10,7 +10,7 @@ rows. Where no matrix has gaps between its rows it takes a run of ROWS * COLS el
 import triton
 import triton.language as tl
 
-from tiles import activate, mostly_filled, slope
+from tiles import NARROW_TILES, activate, mostly_filled, slope
 
 
 def configs():
@@ -19,17 +19,23 @@ def configs():
         for warps in [4, 8, 2]:
             for eviction in ["", "evict_last"]:
                 found.append(triton.Config({"ROWS": rows, "COLS": cols, "EVICTION": eviction}, num_warps=warps))
+    for cols in [1, 2, 4, 8, 16]:
+        for rows, warps in NARROW_TILES:
+            found.append(triton.Config({"ROWS": rows, "COLS": cols, "EVICTION": ""}, num_warps=warps))
+    for cols in [24, 40, 48]:
+        for rows, warps in [(16, 2), (32, 2), (32, 4), (64, 4), (128, 4), (128, 8)]:
+            found.append(triton.Config({"ROWS": rows, "COLS": cols, "EVICTION": ""}, num_warps=warps))
     return found
 
 
 def without_gaps(args):
-    """Whether the rows of all matrices follow each other without gaps, and are no shorter than a vector."""
+    """Whether the rows of all matrices follow each other without gaps."""
     cols = args["cols"]
     for name in ["out_stride", "x_stride", "gate_stride", "up_stride", "dgate_stride", "dup_stride", "dout_stride",
                  "hidden_stride", "dhidden_stride"]:
         if name in args and args[name] != cols:
             return False
-    return cols >= 8
+    return True
 
 
 def fits(config):
@@ -38,9 +44,14 @@ def fits(config):
 
 
 def fitting(configs, named_args, **kwargs):
-    """Tiles that are filled to more than a half."""
-    kept = [c for c in configs if fits(c) and mostly_filled(named_args["cols"], c.kwargs["COLS"])]
-    return kept if len(kept) > 0 else [configs[-1]]
+    """Tiles that are filled to more than a half, of odd widths for rows that they hold whole."""
+    cols = named_args["cols"]
+    kept = []
+    for config in configs:
+        width = config.kwargs["COLS"]
+        if fits(config) and mostly_filled(cols, width) and (width >= cols or width % 32 == 0):
+            kept.append(config)
+    return kept
 
 
 def fitting_runs(configs, named_args, **kwargs):
@@ -55,6 +66,12 @@ def is_even(args):
     if without_gaps(args):
         return args["rows"] * args["cols"] % (args["ROWS"] * args["COLS"]) == 0
     return args["rows"] % args["ROWS"] == 0 and args["cols"] % args["COLS"] == 0
+
+
+def wraps(args):
+    """WRAP of columns_of_run()."""
+    cols = args["cols"]
+    return 0 if cols % 8 == 0 else 1 if cols > 8 else 2
 
 
 @triton.jit
@@ -85,11 +102,16 @@ def is_whole(rows, cols, COUNT: tl.constexpr, EVEN: tl.constexpr):
 
 
 @triton.jit
-def columns_of_run(cols, COUNT: tl.constexpr, ALIGNED: tl.constexpr):
-    """Columns of the run's elements; ALIGNED: eight elements of a row are of one row of the matrix."""
+def columns_of_run(cols, COUNT: tl.constexpr, WRAP: tl.constexpr):
+    """Columns of the run's elements. Eight of them, a row of the tile, end WRAP rows of the matrix: 0, 1, or 2 for more."""
     first = (tl.program_id(0).to(tl.int64) * COUNT % cols).to(tl.int32)
-    col = (first + tl.arange(0, COUNT // 8)[:, None] * 8) % cols + tl.arange(0, 8)[None, :]
-    if not ALIGNED:
+    begin = tl.arange(0, COUNT // 8)[:, None] * 8
+    at = tl.arange(0, 8)[None, :]
+    if WRAP == 2:
+        col = (first + begin + at) % cols
+    else:
+        col = (first + begin) % cols + at
+    if WRAP == 1:
         col = tl.where(col >= cols, col - cols, col)
     return col
 
@@ -109,15 +131,15 @@ def affine_elements(out_ptr, x_ptr, bias_ptr, scale_ptr, offset_ptr, out_at, x_a
 
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_runs})
-@triton.heuristics({"EVEN": is_even, "RUNS": without_gaps, "ALIGNED": lambda args: args["cols"] % 8 == 0})
+@triton.heuristics({"EVEN": is_even, "RUNS": without_gaps, "WRAP": wraps})
 @triton.jit
 def affine(out_ptr, x_ptr, bias_ptr, scale_ptr, offset_ptr, out_stride, x_stride, rows, cols, rows_class,
            ACTIVATION: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, EVICTION: tl.constexpr,
-           EVEN: tl.constexpr, RUNS: tl.constexpr, ALIGNED: tl.constexpr):
+           EVEN: tl.constexpr, RUNS: tl.constexpr, WRAP: tl.constexpr):
     """activation((x + bias) * scale + offset); bias, scale and offset have an element a column, and may be None."""
     if RUNS:
         at = run(ROWS * COLS)
-        col = columns_of_run(cols, ROWS * COLS, ALIGNED)
+        col = columns_of_run(cols, ROWS * COLS, WRAP)
         if is_whole(rows, cols, ROWS * COLS, EVEN):
             affine_elements(out_ptr, x_ptr, bias_ptr, scale_ptr, offset_ptr, at, at, col, None, None, ACTIVATION, EVICTION)
         else:

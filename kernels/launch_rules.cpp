@@ -32,13 +32,12 @@ Grid tiles_grid(const BoundCall& call, const Config& config, int num_sms) {
   return grid_of_tiles(call.extent("rows"), call.extent("cols"), config, num_sms);
 }
 
-// Whether the rows of all matrices follow each other without gaps and are no shorter than a vector: without_gaps() of
-// elementwise.py.
+// Whether the rows of all matrices follow each other without gaps: without_gaps() of elementwise.py.
 bool is_without_gaps(const BoundCall& call) {
   const int64_t cols = call.extent("cols");
   for (size_t i = 0; i < call.entry().operands.size(); ++i)
     if (const Tensor* t = call.tensor(i); t && t->rank == 2 && t->strides[0] != cols) return false;
-  return cols >= 8;
+  return true;
 }
 
 Grid elements_grid(const BoundCall& call, const Config& config, int num_sms) {
@@ -49,8 +48,6 @@ Grid elements_grid(const BoundCall& call, const Config& config, int num_sms) {
 Grid row_tiles_grid(const BoundCall& call, const Config& config, int) {
   return {unsigned(ceil_div(call.extent("rows"), config["ROWS"]))};
 }
-
-Grid each_row_grid(const BoundCall& call, const Config&, int) { return {unsigned(call.extent("rows"))}; }
 
 constexpr int64_t kSamplers = 16;  // programs of sample.py for each multiprocessor at most
 
@@ -137,7 +134,8 @@ size_t weight_gradients_bytes(const BoundCall& call, int num_sms) {
   return size_t(2 * most_programs(cols, num_sms) * cols) * sizeof(float);
 }
 
-constexpr int64_t kMostParts = 8;  // PROGRAMS of reduce.py
+constexpr int64_t kMostParts = 8;          // PROGRAMS of reduce_columns
+constexpr int64_t kMostPartsOfRow = 1024;  // MOST_PARTS of reduce.py
 
 Grid columns_grid(const BoundCall& call, const Config& config, int num_sms) {
   const int64_t groups = call.extent("outer") * ceil_div(call.extent("cols"), config["COLS"]);
@@ -153,6 +151,29 @@ size_t columns_bytes(const BoundCall&, int num_sms) {
 }
 
 size_t column_statistics_bytes(const BoundCall& call, int num_sms) { return 3 * columns_bytes(call, num_sms); }
+
+// Several programs a row, or several rows a program.
+Grid shared_rows_grid(const BoundCall& call, const Config& config, int num_sms) {
+  if (config["PROGRAMS"] == 0) return row_tiles_grid(call, config, num_sms);
+  const int64_t rows = call.extent("rows"), pieces = ceil_div(call.extent("cols"), config["WIDTH"]);
+  const int64_t programs = std::min(config["PROGRAMS"] * num_sms, kMostPartsOfRow);
+  return {unsigned(rows * std::clamp<int64_t>(programs / rows, 1, pieces))};
+}
+
+// Rows that have several programs are few: each leaves three numbers.
+size_t shared_rows_bytes(const BoundCall& call, int num_sms) {
+  return rows_class(num_sms, call.extent("rows")) == 0 ? size_t(3 * kMostPartsOfRow) * sizeof(float) : 0;
+}
+
+Grid scanned_rows_grid(const BoundCall& call, const Config& config, int num_sms) {
+  if (config["CHAIN"] == 0) return row_tiles_grid(call, config, num_sms);
+  const int64_t rows = call.extent("rows"), pieces = rows * ceil_div(call.extent("cols"), config["PIECE"]);
+  constexpr int64_t kMostWords = Workspace::kCounters - 2;  // MOST_WORDS of scan.py
+  return {unsigned(pieces <= kMostWords ? pieces : rows)};
+}
+
+// Counters alone.
+size_t scanned_rows_bytes(const BoundCall&, int) { return 0; }
 
 Grid tokens_grid(const BoundCall& call, const Config& config, int) {
   return {unsigned(ceil_div(call.extent("tokens"), config["TOKENS"]))};
@@ -241,6 +262,7 @@ constexpr int64_t kProgramsOfRow = 16;  // likewise, where programs have rows
 constexpr int64_t kMostSelected = 512;  // as order.py has it
 
 Grid topk_grid(const BoundCall& call, const Config& config, int num_sms) {
+  if (config["ROWS"] > 1) return row_tiles_grid(call, config, num_sms);
   const int64_t rows = call.extent("rows"), pieces = ceil_div(call.extent("cols"), config["BLOCK"]);
   const int64_t parts =
       rows <= Workspace::kCounters ? std::clamp<int64_t>(config["PROGRAMS"] * num_sms / rows, 1, pieces) : 1;
@@ -359,6 +381,8 @@ namespace rules {
 const LaunchRule tiles{tiles_grid, nullptr, check_quantised_result};
 const LaunchRule elements{.grid = elements_grid, .joins_rows = true};
 const LaunchRule row_tiles{row_tiles_grid};
+const LaunchRule shared_rows{shared_rows_grid, shared_rows_bytes};
+const LaunchRule scanned_rows{scanned_rows_grid, scanned_rows_bytes};
 const LaunchRule sampled_rows{sampled_rows_grid, sampled_rows_bytes};
 const LaunchRule groups_of_channels{groups_of_channels_grid, nullptr, check_groups_of_channels};
 const LaunchRule group_gradients{groups_of_channels_grid, group_gradients_bytes, check_group_gradients};
@@ -374,7 +398,7 @@ const LaunchRule quantised_groups{tiles_grid, nullptr, check_quantised_groups};
 const LaunchRule dequantised{tiles_grid, nullptr, check_dequantised};
 const LaunchRule counted{counted_grid, nullptr, check_bins};
 const LaunchRule numbers{counted_grid, numbers_bytes};
-const LaunchRule sorted_rows{each_row_grid, nullptr, nullptr, false, detail::sort_long_rows};
+const LaunchRule sorted_rows{row_tiles_grid, nullptr, nullptr, false, detail::sort_long_rows};
 const LaunchRule topk_rows{topk_grid, topk_bytes, check_topk};
 const LaunchRule batched_products{batched_products_grid, nullptr, check_batched_products};
 const LaunchRule quantised_products{quantised_products_grid, quantised_products_bytes, check_quantised_products};

@@ -31,6 +31,11 @@ extern const LaunchRule elements;
 
 /// A program for each ROWS rows.
 extern const LaunchRule row_tiles;
+/// The same, or for each row as many programs as together are PROGRAMS a multiprocessor, no more than one for WIDTH
+/// columns; they leave three numbers each.
+extern const LaunchRule shared_rows;
+/// A program for each ROWS rows, or of a CHAIN for each PIECE columns of each row.
+extern const LaunchRule scanned_rows;
 /// A program for each row, up to a number for each multiprocessor; each leaves some logits and their columns.
 extern const LaunchRule sampled_rows;
 

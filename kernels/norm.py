@@ -20,9 +20,9 @@ EVICTION is the priority of what is read in the caches. `rows_class` tells tunin
 import triton
 import triton.language as tl
 
-from tiles import (CLUSTERS, LEAST_OF_BLOCK, SHARED_PIECES, activate, aligned_elements, begin_aligned, columns, divide,
-                   divide_rows, extent, in_line, inside, load_vector, piece_mask, quantised, row_scale, row_sum,
-                   shares_pieces, unit_of_rows, united, warp_sums)
+from tiles import (CLUSTERS, LEAST_OF_BLOCK, NARROW, NARROW_TILES, SHARED_PIECES, activate, aligned_elements,
+                   begin_aligned, columns, divide, divide_rows, extent, in_line, inside, load_vector, piece_mask,
+                   quantised, row_scale, row_sum, shares_pieces, unit_of_rows, united, warp_sums)
 
 WARPS = [4, 8, 16, 32, 2, 1]
 # Registers a thread at most, by warps: fewer of them, and more programs run at a time.
@@ -57,6 +57,8 @@ def configs():
             for limit in LIMITS_OF_TWO[warps] if rows == 2 else [None]:
                 several = {"ROWS": rows, "STAGES": 0, "PIECE": 0, "EVICTION": ""}
                 found.append(triton.Config(several, num_warps=warps, maxnreg=limit))
+    for rows, warps in NARROW_TILES:
+        found.append(triton.Config({"ROWS": rows, "STAGES": 0, "PIECE": 0, "EVICTION": ""}, num_warps=warps))
     for blocks, warps, stages, limit in CLUSTERS:
         divided = {"ROWS": 1, "STAGES": stages, "PIECE": 0, "EVICTION": ""}
         found.append(triton.Config(divided, num_warps=warps, num_ctas=blocks, maxnreg=limit))
@@ -101,7 +103,7 @@ def fitting(configs, named_args, **kwargs):
         elif rows * block <= 64 * threads and (rows * block >= 4 * threads or config.num_warps == 1):
             ahead = max(stages - 1, 0)
             fits = rows * block * (4 + ahead * size) <= 4 * registers * threads
-            if fits and (rows == 1 or rows * block <= 8192):
+            if fits and (rows == 1 or rows * block <= 8192) and (rows <= 32 or cols <= NARROW):
                 kept.append(config)
     return kept
 

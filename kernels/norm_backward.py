@@ -22,8 +22,8 @@ began; programs that found all of them, and BEGUN times those that did not wait.
 import triton
 import triton.language as tl
 
-from tiles import (SHARED_PIECES, add_pairs, columns, extent, in_line, inside, load_vector, shares_pieces, sums_of_rows,
-                   warp_sums)
+from tiles import (NARROW, NARROW_TILES, SHARED_PIECES, add_pairs, columns, extent, in_line, inside, load_vector,
+                   shares_pieces, sums_of_rows, warp_sums)
 
 BEGUN = tl.constexpr(0x10000)  # in a counter of programs: one that has begun, or goes before all have begun
 
@@ -39,6 +39,11 @@ def configs():
         if programs * warps >= 16:
             how = {"PROGRAMS": programs, "ROWS": 1, "STAGES": 1, "RELOAD": True, "PIECE": 0}
             found.append(triton.Config(how, num_warps=warps, maxnreg=limit))
+    for rows, warps in [tile for tile in NARROW_TILES if tile[1] >= 4]:
+        for programs, limit in [(16 // warps, 128), (32 // warps, 64)]:
+            for stages in [2, 1]:
+                how = {"PROGRAMS": programs, "ROWS": rows, "STAGES": stages, "RELOAD": False, "PIECE": 0}
+                found.append(triton.Config(how, num_warps=warps, maxnreg=limit))
     for blocks, warps, limit in [(2, 8, 128), (2, 8, None), (2, 16, 128), (4, 8, 128), (4, 8, None), (4, 16, 128), (8, 8, 128),
                                  (8, 16, 128), (16, 8, 128), (16, 16, 128)]:
         for stages in [2, 1, 3]:
@@ -82,7 +87,7 @@ def fitting(configs, named_args, **kwargs):
                 kept.append(config)
         elif config.num_ctas > 1 and cols < 4096 * config.num_ctas // config.kwargs["PROGRAMS"]:
             continue
-        elif 4 <= each <= 40 and needed <= min(registers, 255) and (rows == 1 or rows * block <= 8192):
+        elif 4 <= each <= 40 and needed <= min(registers, 255) and (rows == 1 or rows * block <= 8192) and (rows <= 32 or cols <= NARROW):
             kept.append(config)
     if len(kept) == 0:
         return [c for c in configs if c.kwargs["ROWS"] == 1 and c.kwargs["STAGES"] == 1 and c.num_warps == 4][:1]
@@ -262,6 +267,7 @@ def whole_rows(dx_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, weight, row, col, ma
             x = tl.where(mask, x - reference, 0.0)
         squares, products = sums_of_squares(x, g, PARTS)
     offset, mean_g, r, along = statistics(total, total_g, squares, products, cols, eps)
+    r = tl.where(row < rows, r, 0.0)  # that of a row which is not there would be infinite where eps is 0
     if RELOAD:
         tl.debug_barrier()
         x, dy, g = load_rows(x_ptr, dy_ptr, weight, row, col, mask, x_stride, dy_stride, WEIGHT)

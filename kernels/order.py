@@ -45,6 +45,30 @@ def keys_of(rank, place):
     return rank.to(tl.int64) << 32 | (0x7FFFFFFF - place).to(tl.int64)
 
 
+# Elements of the rows at most of which a program takes several.
+SHORT = 128
+
+
+def tiles_of_short_rows():
+    """ROWS and warps."""
+    return [(rows, warps) for rows in [4, 8, 16, 32, 64, 128, 256, 512, 1024] for warps in [1, 4]]
+
+
+def fits_short_rows(block, rows, warps):
+    """Whether a thread has 4 to 16 elements of whole rows."""
+    return block <= SHORT and 4 * 32 * warps <= rows * block and rows * block <= 16 * 32 * warps
+
+
+@triton.jit
+def rows_of_program(rows, ROWS: tl.constexpr):
+    """The program's row, or several as a column, and which of them there are."""
+    if ROWS > 1:
+        row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
+        return row.to(tl.int64), row < rows
+    else:
+        return tl.program_id(0).to(tl.int64), True
+
+
 @triton.jit
 def load_keys(x_row, start, cols, BLOCK: tl.constexpr, LARGEST: tl.constexpr):
     """Keys of a piece of a row; what lies behind its end comes last."""
@@ -54,32 +78,31 @@ def load_keys(x_row, start, cols, BLOCK: tl.constexpr, LARGEST: tl.constexpr):
 
 
 @triton.jit
-def store_keys(values_ptr, index_ptr, x_row, values_row, index_row, keys, count, EXTENT: tl.constexpr,
+def store_keys(values_ptr, index_ptr, x_row, values_row, index_row, keys, mask, EXTENT: tl.constexpr,
                LARGEST: tl.constexpr):
     store_rows(values_ptr, index_ptr, x_row, values_row, index_row, (keys >> 32).to(tl.int32),
-               0x7FFFFFFF - (keys & 0xFFFFFFFF).to(tl.int32), count, EXTENT, LARGEST)
+               0x7FFFFFFF - (keys & 0xFFFFFFFF).to(tl.int32), mask, EXTENT, LARGEST)
 
 
 @triton.jit
-def store_rows(values_ptr, index_ptr, x_row, values_row, index_row, rank, place, count, EXTENT: tl.constexpr,
+def store_rows(values_ptr, index_ptr, x_row, values_row, index_row, rank, place, mask, EXTENT: tl.constexpr,
                LARGEST: tl.constexpr):
-    """Elements in order, `count` of them. Those whose rank does not say all are read again, before any is written, as it
+    """Elements in order, where the mask is true. Those whose rank does not say all are read again, before any is written, as it
     may be in place."""
     at = tl.arange(0, EXTENT)
     x = elements_of(rank, values_ptr.dtype.element_ty, LARGEST)
-    again = (at < count) & ((x == 0) | (x != x))
-    if tl.max(again.to(tl.int32), axis=0) > 0:
+    again = mask & ((x == 0) | (x != x))
+    if tl.max(again.to(tl.int32)) > 0:
         x = tl.where(again, tl.load(x_row + place, mask=again, other=0.0), x)
     tl.debug_barrier()
-    store_elements(values_ptr, index_ptr, values_row, index_row, x, place, count, EXTENT)
+    store_elements(values_ptr, index_ptr, values_row + at, index_row + at, x, place, mask)
 
 
 @triton.jit
-def store_elements(values_ptr, index_ptr, values_row, index_row, x, place, count, EXTENT: tl.constexpr):
-    at = tl.arange(0, EXTENT)
-    tl.store(values_ptr + values_row + at, x, mask=at < count)
+def store_elements(values_ptr, index_ptr, values_at, index_at, x, place, mask):
+    tl.store(values_ptr + values_at, x, mask=mask)
     if index_ptr is not None:
-        tl.store(index_ptr + index_row + at, place.to(index_ptr.dtype.element_ty), mask=at < count)
+        tl.store(index_ptr + index_at, place.to(index_ptr.dtype.element_ty), mask=mask)
 
 
 @triton.jit
@@ -111,15 +134,20 @@ def elements_of_numbers(number, is_negative, ELEMENT: tl.constexpr, DESCENDING: 
 
 
 def sort_configs():
-    return [triton.Config({}, num_warps=warps, maxnreg=limit)
-            for warps, limit in [(4, None), (8, None), (8, 96), (8, 80), (8, 64), (8, 48), (16, 64), (16, 40), (16, None), (4, 128),
-                                 (32, 32), (2, None), (1, None), (32, None)]]
+    found = [triton.Config({"ROWS": rows}, num_warps=warps) for rows, warps in tiles_of_short_rows()]
+    for warps, limit in [(4, None), (8, None), (8, 96), (8, 80), (8, 64), (8, 48), (16, 64), (16, 40), (16, None), (4, 128),
+                         (32, 32), (2, None), (1, None), (32, None)]:
+        found.append(triton.Config({"ROWS": 1}, num_warps=warps, maxnreg=limit))
+    return found
 
 
 def fitting_sort(configs, named_args, **kwargs):
     """4 to 32 elements a thread, 8 at least where rows are sorted by buckets; fewer registers, for more programs at a time, where that is
-    with places or by digits."""
+    with places or by digits. Several rows where they are short."""
     block = triton.next_power_of_2(named_args["cols"])
+    if block <= SHORT:
+        return [c for c in configs if fits_short_rows(block, c.kwargs["ROWS"], c.num_warps)]
+    configs = [c for c in configs if c.kwargs["ROWS"] == 1]
     by_buckets = 1024 <= block and block <= 8192
     kept = [c for c in configs if (8 if by_buckets else 4) * 32 * c.num_warps <= block and block <= 32 * 32 * c.num_warps]
     with_places = named_args["index_ptr"] is not None and block >= 1024
@@ -131,22 +159,19 @@ def fitting_sort(configs, named_args, **kwargs):
 @triton.heuristics({"BLOCK": lambda args: triton.next_power_of_2(args["cols"])})
 @triton.jit
 def sort_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, rows, cols, DESCENDING: tl.constexpr,
-              BLOCK: tl.constexpr):
-    """A row a program. Without an index the elements of shorter rows are sorted themselves: tl.sort has a NaN behind all numbers and makes all
-    of them one, which is what stands behind the end of an ascending row."""
-    row = tl.program_id(0).to(tl.int64)
-    x_row = x_ptr + row * x_stride
-    values_row = row * values_stride
-    index_row = row * index_stride
+              BLOCK: tl.constexpr, ROWS: tl.constexpr = 1):
+    """ROWS rows a program. Without an index the elements of shorter rows are sorted themselves: tl.sort has a NaN behind all numbers and
+    makes all of them one, which is what stands behind the end of an ascending row."""
+    col = tl.arange(0, BLOCK)
+    row, mask = rows_of_program(rows, ROWS)
+    mask = mask & (col < cols) if ROWS > 1 else col < cols
+    values_at = row * values_stride + col
+    index_at = row * index_stride + col
+    x = tl.load(x_ptr + row * x_stride + col, mask=mask, other=float("-inf") if DESCENDING else float("nan"))
     if index_ptr is None and BLOCK <= MOST_ALONE:
-        col = tl.arange(0, BLOCK)
-        x = tl.load(x_row + col, mask=col < cols, other=float("-inf") if DESCENDING else float("nan"))
-        x = tl.sort(x, descending=DESCENDING)
-        tl.store(values_ptr + values_row + col, x, mask=col < cols)
+        tl.store(values_ptr + values_at, tl.sort(x, descending=DESCENDING), mask=mask)
     else:
         # What stands behind the end comes last, as its places do.
-        col = tl.arange(0, BLOCK)
-        x = tl.load(x_row + col, mask=col < cols, other=float("-inf") if DESCENDING else float("nan"))
         number = numbers_of(x, DESCENDING)
         below = bits_of(x) == -0x80000000
         if x.dtype.primitive_bitwidth == 16 and BLOCK <= MOST_PLACES:
@@ -162,7 +187,7 @@ def sort_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_strid
             place = keys.to(tl.uint32) >> 1
             is_negative = keys.to(tl.uint32) & 1
         x = elements_of_numbers(number, is_negative, x.dtype, DESCENDING)
-        store_elements(values_ptr, index_ptr, values_row, index_row, x, place.to(tl.int32), cols, BLOCK)
+        store_elements(values_ptr, index_ptr, values_at, index_at, x, place.to(tl.int32), mask)
 
 
 # Elements that are wanted, at most, where the elements of a piece are selected before they are put in order.
@@ -171,25 +196,33 @@ MOST_SELECTED = 512
 
 def topk_configs():
     found = []
+    for block in [2, 4, 8, 16, 32, 64, 128]:
+        for rows, warps in tiles_of_short_rows():
+            if fits_short_rows(block, rows, warps):
+                short = {"BLOCK": block, "SELECT": False, "AHEAD": False, "PROGRAMS": 8, "ROWS": rows}
+                found.append(triton.Config(short, num_warps=warps))
     for block, warps in [(4096, 8), (4096, 16), (2048, 4), (2048, 8), (8192, 16), (1024, 4), (1024, 2), (512, 2), (256, 1),
                          (64, 1)]:
-        ordering = {"BLOCK": block, "SELECT": False, "AHEAD": False, "PROGRAMS": 8}
+        ordering = {"BLOCK": block, "SELECT": False, "AHEAD": False, "PROGRAMS": 8, "ROWS": 1}
         found.append(triton.Config(ordering, num_warps=warps))
     for block, warps, limit, ahead in [(4096, 8, 128, False), (4096, 4, None, False), (8192, 8, None, False),
                                        (2048, 4, 128, False), (1024, 2, None, False), (1024, 4, 80, False),
                                        (2048, 4, 112, True), (1024, 2, 128, True), (4096, 4, 160, True),
                                        (4096, 4, None, True)]:
         for programs in [2, 4, 1 if ahead else 8]:
-            selecting = {"BLOCK": block, "SELECT": True, "AHEAD": ahead, "PROGRAMS": programs}
+            selecting = {"BLOCK": block, "SELECT": True, "AHEAD": ahead, "PROGRAMS": programs, "ROWS": 1}
             found.append(triton.Config(selecting, num_warps=warps, maxnreg=limit))
     return found
 
 
 def fitting_topk(configs, named_args, **kwargs):
     """Pieces that a row fills to more than a half, with twice as many elements as are wanted; to select from them, twice
-    as many threads. Where a row is one piece, the number of its programs says nothing."""
+    as many threads. Where a row is one piece, the number of its programs says nothing. Several rows where they are short."""
     cols = named_args["cols"]
     k = named_args["k"]
+    if cols <= SHORT:
+        return [c for c in configs if c.kwargs["ROWS"] > 1 and c.kwargs["BLOCK"] == max(2, triton.next_power_of_2(cols))]
+    configs = [c for c in configs if c.kwargs["ROWS"] == 1]
     wide = [c for c in configs if c.kwargs["BLOCK"] >= 2 * k or c.kwargs["BLOCK"] >= cols]
     wide = [c for c in wide if not c.kwargs["SELECT"] or k <= min(MOST_SELECTED, 16 * c.num_warps)]
     kept = [c for c in wide if c.kwargs["BLOCK"] < 2 * cols]
@@ -297,6 +330,19 @@ def add_selected(x, col, cols, k, room, filled, floor, K: tl.constexpr, ROOM: tl
     return filled + count, floor
 
 
+@triton.jit
+def short_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, rows, cols, k, LARGEST: tl.constexpr,
+               BLOCK: tl.constexpr, K: tl.constexpr, ROWS: tl.constexpr):
+    row, is_row = rows_of_program(rows, ROWS)
+    x_row = x_ptr + row * x_stride
+    col = tl.arange(0, BLOCK)
+    mask = is_row & (col < cols)
+    x = tl.load(x_row + col, mask=mask, other=0.0)
+    keys = tl.topk(tl.where(mask, keys_of(ranks_of(x, LARGEST), col), NO_KEY), K)
+    wanted = is_row & (tl.arange(0, K) < k)
+    store_keys(values_ptr, index_ptr, x_row, row * values_stride, row * index_stride, keys, wanted, K, LARGEST)
+
+
 @triton.autotune(configs=topk_configs(), key=["cols", "k", "rows_class"], prune_configs_by={"early_config_prune": fitting_topk})
 @triton.heuristics({
     "K": lambda args: triton.next_power_of_2(args["k"]),
@@ -309,56 +355,60 @@ def add_selected(x, col, cols, k, room, filled, floor, K: tl.constexpr, ROOM: tl
 def topk_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, rows, cols, k, rows_class, partials_ptr,
               counters_ptr, LARGEST: tl.constexpr, BLOCK: tl.constexpr, SELECT: tl.constexpr, K: tl.constexpr,
               ROOM: tl.constexpr, LISTS: tl.constexpr, THREADS: tl.constexpr, WIDTH: tl.constexpr,
-              AHEAD: tl.constexpr, PROGRAMS: tl.constexpr):
-    """The k first ones of each row in order. The programs of a row (PROGRAMS a multiprocessor at most) take every n-th
-    piece of BLOCK elements, with AHEAD the next one loaded meanwhile; where they are several, each leaves its list, and the last one merges the lists and sets the
-    row's counter back. Where rows are more than programs, each takes every n-th row."""
-    parts = tl.maximum(tl.num_programs(0) // rows, 1)
-    part = tl.program_id(0) % parts
-    memory = partials_ptr.to(tl.pointer_type(tl.int64))
-    room = memory + tl.program_id(0) * ROOM
-    at = tl.arange(0, K)
-    for row in range(tl.program_id(0) // parts, rows, tl.num_programs(0) // parts):
-        x_row = x_ptr + row.to(tl.int64) * x_stride
-        if SELECT:
-            filled = 0
-            floor = NO_RANK
-            if AHEAD:
-                next_x = load_piece(x_row, columns_of_threads(part * BLOCK, BLOCK, THREADS, WIDTH), cols)
-            for start in tl.range(part * BLOCK, cols, parts * BLOCK):
-                col = columns_of_threads(start, BLOCK, THREADS, WIDTH)
+              AHEAD: tl.constexpr, PROGRAMS: tl.constexpr, ROWS: tl.constexpr = 1):
+    """The k first ones of each row in order. Of short rows a program takes ROWS. Of others the programs of a row (PROGRAMS a
+    multiprocessor at most) take every n-th piece of BLOCK elements, with AHEAD the next one loaded meanwhile; where they are several,
+    each leaves its list, and the last one merges the lists and sets the row's counter back. Where rows are more than programs, each
+    takes every n-th row."""
+    if ROWS > 1:
+        short_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, rows, cols, k, LARGEST, BLOCK, K, ROWS)
+    else:
+        parts = tl.maximum(tl.num_programs(0) // rows, 1)
+        part = tl.program_id(0) % parts
+        memory = partials_ptr.to(tl.pointer_type(tl.int64))
+        room = memory + tl.program_id(0) * ROOM
+        at = tl.arange(0, K)
+        for row in range(tl.program_id(0) // parts, rows, tl.num_programs(0) // parts):
+            x_row = x_ptr + row.to(tl.int64) * x_stride
+            if SELECT:
+                filled = 0
+                floor = NO_RANK
                 if AHEAD:
-                    x = next_x
-                    next_x = load_piece(x_row, col + parts * BLOCK, cols)
-                else:
-                    x = load_piece(x_row, col, cols)
-                filled, floor = add_selected(x, col, cols, k, room, filled, floor, K, ROOM, LARGEST)
-            best = first_in_room(room, filled, K, ROOM)
-        else:
-            best = tl.full([K], NO_KEY, tl.int64)
-            for start in tl.range(part * BLOCK, cols, parts * BLOCK):
-                found = tl.topk(load_keys(x_row, start, cols, BLOCK, LARGEST), K)
-                if start == part * BLOCK:
-                    best = found
-                else:
-                    best = merged(best, found, K)
-        values_row = row.to(tl.int64) * values_stride
-        index_row = row.to(tl.int64) * index_stride
-        if parts == 1:
-            store_keys(values_ptr, index_ptr, x_row, values_row, index_row, best, k, K, LARGEST)
-        else:
-            lists = memory + tl.num_programs(0) * ROOM + row.to(tl.int64) * parts * K
-            tl.store(lists + part * K + at, best)
-            tl.debug_barrier()
-            if tl.atomic_add(counters_ptr + row, 1) == parts - 1:
-                for first in tl.range(0, parts * K, LISTS):
-                    place = first + tl.arange(0, LISTS)
-                    more = tl.load(lists + place, mask=place < parts * K, other=NO_KEY, cache_modifier=".cg")
-                    # Its own list is among those that are loaded: nothing is kept twice.
-                    found = tl.topk(more, K)
-                    if first == 0:
+                    next_x = load_piece(x_row, columns_of_threads(part * BLOCK, BLOCK, THREADS, WIDTH), cols)
+                for start in tl.range(part * BLOCK, cols, parts * BLOCK):
+                    col = columns_of_threads(start, BLOCK, THREADS, WIDTH)
+                    if AHEAD:
+                        x = next_x
+                        next_x = load_piece(x_row, col + parts * BLOCK, cols)
+                    else:
+                        x = load_piece(x_row, col, cols)
+                    filled, floor = add_selected(x, col, cols, k, room, filled, floor, K, ROOM, LARGEST)
+                best = first_in_room(room, filled, K, ROOM)
+            else:
+                best = tl.full([K], NO_KEY, tl.int64)
+                for start in tl.range(part * BLOCK, cols, parts * BLOCK):
+                    found = tl.topk(load_keys(x_row, start, cols, BLOCK, LARGEST), K)
+                    if start == part * BLOCK:
                         best = found
                     else:
                         best = merged(best, found, K)
-                store_keys(values_ptr, index_ptr, x_row, values_row, index_row, best, k, K, LARGEST)
-                tl.store(counters_ptr + row, 0)
+            values_row = row.to(tl.int64) * values_stride
+            index_row = row.to(tl.int64) * index_stride
+            if parts == 1:
+                store_keys(values_ptr, index_ptr, x_row, values_row, index_row, best, at < k, K, LARGEST)
+            else:
+                lists = memory + tl.num_programs(0) * ROOM + row.to(tl.int64) * parts * K
+                tl.store(lists + part * K + at, best)
+                tl.debug_barrier()
+                if tl.atomic_add(counters_ptr + row, 1) == parts - 1:
+                    for first in tl.range(0, parts * K, LISTS):
+                        place = first + tl.arange(0, LISTS)
+                        more = tl.load(lists + place, mask=place < parts * K, other=NO_KEY, cache_modifier=".cg")
+                        # Its own list is among those that are loaded: nothing is kept twice.
+                        found = tl.topk(more, K)
+                        if first == 0:
+                            best = found
+                        else:
+                            best = merged(best, found, K)
+                    store_keys(values_ptr, index_ptr, x_row, values_row, index_row, best, at < k, K, LARGEST)
+                    tl.store(counters_ptr + row, 0)

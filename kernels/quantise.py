@@ -17,11 +17,14 @@ from triton.language.extra import libdevice
 
 from norm import configs as row_configs
 from norm import fitting as fitting_rows
-from tiles import block_of, count_blocks, extent, inside, joined, largest, quantised
+from tiles import NARROW, NARROW_TILES, block_of, count_blocks, extent, inside, joined, largest, quantised
 
 
 def configs():
     found = []
+    for cols in [2, 4, 8, 16]:
+        for rows, warps in NARROW_TILES:
+            found.append(triton.Config({"ROWS": rows, "COLS": cols}, num_warps=warps))
     for rows, cols in [(1, 1024), (1, 2048), (1, 4096), (4, 1024), (2, 2048), (8, 512), (16, 256), (32, 128), (128, 128),
                        (128, 64), (128, 32), (8, 128), (1, 128)]:
         for warps in [4, 8, 2]:
@@ -34,7 +37,8 @@ def fits(config, named_args):
     rows = config.kwargs["ROWS"]
     cols = config.kwargs["COLS"]
     elements = rows * cols / (32 * config.num_warps)
-    return cols < 2 * named_args["cols"] and (rows == 1 or rows < 2 * named_args["rows"]) and 4 <= elements <= 64
+    of_row = max(named_args["cols"], 2)
+    return cols < 2 * of_row and (cols > NARROW or cols >= of_row) and (rows == 1 or rows < 2 * named_args["rows"]) and 4 <= elements <= 64
 
 
 def fitting(configs, named_args, **kwargs):

@@ -12,9 +12,9 @@ EVICTION is the priority of what is read in the caches. `rows_class` tells tunin
 import triton
 import triton.language as tl
 
-from tiles import (CLUSTERS, LEAST_OF_BLOCK, SHARED_PIECES, aligned_elements, begin_aligned, columns, extent, in_line,
-                   inside, join_sums, piece_mask, row_max, row_sum, shares_pieces, to_row, unit_of_rows, warp_maxima,
-                   warp_sums)
+from tiles import (CLUSTERS, LEAST_OF_BLOCK, NARROW, NARROW_TILES, SHARED_PIECES, aligned_elements, begin_aligned,
+                   columns, extent, in_line, inside, join_sums, piece_mask, row_max, row_sum, shares_pieces, to_row,
+                   unit_of_rows, warp_maxima, warp_sums)
 
 WARPS = [4, 8, 16, 32, 2, 1]
 # Registers a thread at most, by warps: fewer of them, and more programs run at a time.
@@ -41,6 +41,8 @@ def configs():
     for rows in [2, 4, 8, 16, 32]:
         for warps in WARPS:
             found.append(triton.Config({"ROWS": rows, "STAGES": 0, "PIECE": 0, "EVICTION": ""}, num_warps=warps))
+    for rows, warps in NARROW_TILES:
+        found.append(triton.Config({"ROWS": rows, "STAGES": 0, "PIECE": 0, "EVICTION": ""}, num_warps=warps))
     for blocks, warps, stages, limit in CLUSTERS:
         divided = {"ROWS": 1, "STAGES": stages, "PIECE": 0, "EVICTION": ""}
         found.append(triton.Config(divided, num_warps=warps, num_ctas=blocks, maxnreg=limit))
@@ -84,7 +86,7 @@ def fitting(configs, named_args, **kwargs):
         elif rows * block <= 64 * threads and (rows * block >= 4 * threads or config.num_warps == 1):
             ahead = max(stages - 1, 0)
             fits = rows * block * (4 + ahead * size) <= 4 * registers * threads
-            if fits and (rows == 1 or rows * block <= 8192):
+            if fits and (rows == 1 or rows * block <= 8192) and (rows <= 32 or cols <= NARROW):
                 kept.append(config)
     return kept
 

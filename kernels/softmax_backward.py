@@ -10,7 +10,7 @@ rows, or their pieces, are divided over the blocks of a cluster (num_ctas).
 import triton
 import triton.language as tl
 
-from tiles import SHARED_PIECES, extent, shares_pieces
+from tiles import NARROW, NARROW_TILES, SHARED_PIECES, extent, shares_pieces
 
 
 def configs():
@@ -18,6 +18,8 @@ def configs():
     for warps in [4, 8, 16, 32, 2, 1]:
         for rows in [1, 2, 4, 8, 16]:
             found.append(triton.Config({"ROWS": rows, "PIECE": 0}, num_warps=warps))
+    for rows, warps in NARROW_TILES:
+        found.append(triton.Config({"ROWS": rows, "PIECE": 0}, num_warps=warps))
     for warps, piece in [(8, 4096), (16, 8192), (16, 4096), (32, 8192)]:
         found.append(triton.Config({"ROWS": 1, "PIECE": piece}, num_warps=warps))
     for blocks, warps in [(16, 16), (16, 8), (8, 8), (4, 8), (2, 8)]:
@@ -37,7 +39,9 @@ def fitting(configs, named_args, **kwargs):
         piece = config.kwargs["PIECE"]
         blocks = config.num_ctas
         each = rows * extent(cols, size, config.num_warps * blocks, rows) / (32 * config.num_warps * blocks)
-        if piece > 0 and blocks > 1:
+        if rows > 16 and cols > NARROW:
+            continue
+        elif piece > 0 and blocks > 1:
             if shares_pieces(piece, named_args):
                 kept.append(config)
         elif blocks > 1 and (named_args["rows_class"] > 0 or cols < 2048 * blocks):

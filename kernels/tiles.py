@@ -11,7 +11,8 @@ CLUSTERS = [
     (2, 8, 0, 80), (2, 16, 0, 64), (2, 16, 2, None), (2, 32, 2, None), (4, 8, 0, 80), (4, 8, 1, 80), (4, 8, 2, 128),
     (4, 16, 2, None), (4, 32, 2, None), (8, 4, 0, None), (8, 4, 2, None), (8, 8, 2, 80), (8, 8, 2, 128),
     (8, 16, 2, None), (8, 32, 2, None), (16, 8, 1, 80), (16, 8, 1, None), (16, 8, 2, 80), (16, 8, 2, 128),
-    (16, 8, 2, None), (16, 16, 2, 64), (16, 16, 2, None)]
+    (16, 8, 2, None), (16, 16, 2, 64), (16, 16, 2, None), (8, 16, 0, None), (8, 16, 0, 64), (16, 8, 0, None), (16, 8, 0, 80),
+    (16, 16, 0, None)]
 # Elements of a row in each of their blocks, at least.
 LEAST_OF_BLOCK = 4096
 # Likewise where rows are fewer than multiprocessors: blocks, warps, and elements of a piece that the blocks share.
@@ -21,6 +22,20 @@ SHARED_PIECES = [(16, 16, 65536), (16, 16, 131072), (16, 8, 32768), (8, 16, 3276
 def shares_pieces(piece, named_args):
     """Whether rows are few, and each several pieces of this width."""
     return named_args["rows_class"] == 0 and named_args["cols"] >= 2 * piece
+
+
+# Elements and warps of pieces of few wide rows that have programs of their own.
+TOLD_PIECES = [(4096, 4), (8192, 8), (4096, 8), (8192, 16), (2048, 4)]
+# Words that programs tell each other, at most.
+MOST_WORDS = 16382
+
+
+def list_of_pieces(words, args):
+    """LIST, room for the pieces of a row, if each of them has programs of its own that tell each other so many words; else 0."""
+    pieces = triton.cdiv(args["cols"], args["PIECE"])
+    if args["rows_class"] == 0 and args["num_ctas"] == 1 and words * args["rows"] * pieces <= MOST_WORDS:
+        return triton.next_power_of_2(pieces)
+    return 0
 
 
 def unit_of_rows(cols, size, *strides):
@@ -35,7 +50,10 @@ def unit_of_rows(cols, size, *strides):
 
 def extent(cols, size, warps, rows, unit=1):
     """Elements of a tile's row: the extent q * 2^k, q at most 15, nearest above `cols` that the warps of a row share evenly in
-    accesses of 8 or 16 bytes (of one element where rows begin anywhere). With a unit, room for the elements before them."""
+    accesses of 8 or 16 bytes (of one element where rows begin anywhere). With a unit, room for the elements before them. Short
+    rows, which lanes divide as well, are filled up to a multiple of 8."""
+    if warps <= rows and cols < 128:
+        return min(triton.cdiv(cols, 8) * 8, triton.next_power_of_2(cols))
     shared = 32 * max(1, warps // rows) * (8 // size if cols % 16 == 0 or unit > 1 else 1)
     cols += unit - 1
     count = triton.cdiv(cols, shared)
@@ -45,9 +63,14 @@ def extent(cols, size, warps, rows, unit=1):
     return min(triton.cdiv(count, step) * step * shared, triton.next_power_of_2(cols))
 
 
+# Rows and warps of tiles of rows of 16 elements and fewer, of which a program of whole rows takes more than 32.
+NARROW_TILES = [(64, 1), (64, 2), (128, 2), (128, 4), (256, 4), (512, 4), (1024, 4), (256, 8), (512, 8), (1024, 8), (2048, 8)]
+NARROW = 16
+
+
 def mostly_filled(cols, width):
-    """Whether pieces of `width` elements that hold `cols` have more of them than others."""
-    return triton.cdiv(cols, width) * width < 2 * cols
+    """Whether pieces of `width` elements that hold `cols` have more of them than others; rows of NARROW and fewer are one piece."""
+    return triton.cdiv(cols, width) * width < 2 * cols and (width > NARROW or width >= cols)
 
 
 def joined(args):
@@ -169,6 +192,37 @@ def aligned_elements(tile, stride, rows, cols, BLOCK: tl.constexpr, ROWS: tl.con
             mask = mask & (row < rows)
         col = col - before
     return row, at, col, mask
+
+
+# ---- Pieces of few wide rows that have programs of their own, which tell each other a number or two of each. Programs take their
+# work in the order in which they begin, and wait for such as come before in it: so nobody waits for a program that has not begun.
+# counters: programs that have begun, programs that have ended, then a word for each number; zero before and after each launch.
+
+
+@triton.jit
+def tell(counters_ptr, place, number):
+    """A word is 0 until it is told, so that the number 0 is told as the one below 0."""
+    bits = number.to(tl.int32, bitcast=True)
+    tl.atomic_xchg(counters_ptr + 2 + place, tl.where(bits == 0, -0x80000000, bits), sem="relaxed")
+
+
+@triton.jit
+def told(counters_ptr, first, count, none, LIST: tl.constexpr):
+    """`count` numbers from place `first` on, when all of them are told; `none` behind them."""
+    at = tl.arange(0, LIST)
+    words = tl.load(counters_ptr + 2 + first + at, mask=at < count, other=-1, volatile=True)
+    while tl.max((words == 0).to(tl.int32), axis=0) > 0:
+        words = tl.load(counters_ptr + 2 + first + at, mask=at < count, other=-1, volatile=True)
+    return tl.where(at < count, words.to(tl.float32, bitcast=True), none)
+
+
+@triton.jit
+def end_of_program(counters_ptr, programs, words):
+    """The last one of the programs that were told something sets all back."""
+    if tl.atomic_add(counters_ptr + 1, 1) == programs - 1:
+        for first in range(0, words + 2, 1024):
+            at = first + tl.arange(0, 1024)
+            tl.store(counters_ptr + at, tl.zeros([1024], tl.int32), mask=at < words + 2)
 
 
 @triton.jit

@@ -18,7 +18,7 @@ import tegula
 from tegula import kernels
 
 DEVICE = tegula.Device.default()
-SHAPES = [(1, 1), (5, 1), (7, 3), (3, 781), (37, 64), (2, 4096)]
+SHAPES = [(1, 1), (5, 1), (7, 3), (3, 781), (37, 64), (2, 4096), (300, 3), (130, 16), (45, 33)]
 TOLERANCE = {"f32": 2e-5, "f16": 1e-3, "bf16": 8e-3}
 random = np.random.default_rng(0)
 

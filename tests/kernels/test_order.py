@@ -26,7 +26,7 @@ class Order(Case):
         return Array(x, kind)
 
     def test_sort(self):
-        for rows, cols, kind in ((1, 1, "f32"), (5, 3, "bf16"), (3, 300, "f16"), (1, 2100, "f32")):
+        for rows, cols, kind in ((1, 1, "f32"), (5, 3, "bf16"), (3, 300, "f16"), (1, 2100, "f32"), (700, 7, "f32"), (130, 100, "bf16"), (300, 1, "f16")):
             for descending in (False, True):
                 x, index = self.rows(rows, cols, kind), whole((rows, cols))
                 values = Array(np.full((rows, cols), 77.0), kind)
@@ -84,7 +84,7 @@ class Order(Case):
 
     def test_topk(self):
         for rows, cols, k, kind in ((1, 1, 1, "f32"), (4, 9, 9, "f32"), (3, 1000, 50, "bf16"), (1, 9001, 64, "f32"), (1, 20001, 5, "f16"),
-                                    (40, 300, 1, "f32"), (1, 2000, 700, "f32")):
+                                    (40, 300, 1, "f32"), (1, 2000, 700, "f32"), (700, 7, 3, "bf16"), (70, 128, 2, "f32")):
             for largest in (True, False):
                 x, index = self.rows(rows, cols, kind), whole((rows, k), "i64")
                 values = empty((rows, k), kind)
@@ -111,7 +111,7 @@ class Order(Case):
                 (rows, cols), index = x.exact.shape, whole((len(x.exact), k), "i32")
                 values = empty((rows, k), kind)
                 topk_rows[(programs,)](values.given, index.given, x.given, k, k, cols, rows, cols, k, 2, scratch, counters,
-                                       LARGEST=largest, BLOCK=1024, SELECT=True, AHEAD=programs > 2, PROGRAMS=8, num_warps=2)
+                                       LARGEST=largest, BLOCK=1024, SELECT=True, AHEAD=programs > 2, PROGRAMS=8, ROWS=1, num_warps=2)
                 exact = order(x.exact, largest)[:, :k]
                 np.testing.assert_array_equal(index.now(), exact, f"{kind}, {k} of {rows} x {cols}, {largest}")
                 np.testing.assert_array_equal(values.now(), np.take_along_axis(x.exact, exact, 1))

@@ -144,6 +144,35 @@ class Reductions(Case):
         call(kernels.reduce_columns, out, x, kind="max")
         self.near(out, x.exact.max(1))
 
+    def test_rows_of_several_programs(self):
+        text = lambda kernel: tegula.load(str(SOURCE / "kernels" / "reduce.py"))[kernel]
+        room, counters = DEVICE.array(np.zeros(64, np.float32)), DEVICE.array(np.zeros(2, np.int32))
+        for cols, programs in ((2000, 3), (700, 2), (1025, 5)):
+            x, out, place, mean = normal((2, cols)), empty(2), Array(np.zeros(2), "i32"), empty(2)
+            x.exact[0, 1:cols:300], x.exact[1, 5] = 7, np.nan
+            x = Array(x.exact, "f32")
+            shared = dict(ROWS=1, WIDTH=256, STAGES=1, PROGRAMS=1, num_warps=2)
+            text("reduce_rows")[(2 * programs,)](out.given, None, x.given, cols, 2, cols, 0, room, counters, KIND="mean", **shared)
+            self.near(out, x.exact.mean(1))
+            text("reduce_rows")[(2 * programs,)](None, place.given, x.given, cols, 2, cols, 0, room, counters, KIND="max", **shared)
+            np.testing.assert_array_equal(place.now(), [1, 5])
+            text("row_variance")[(2 * programs,)](out.given, mean.given, x.given, cols, 2, cols, 1, 0, room, counters, **shared)
+            self.near(out, x.exact.var(1, ddof=1))
+            self.near(mean, x.exact.mean(1))
+
+    def test_scan_by_several_programs(self):
+        scan_rows = tegula.load(str(SOURCE / "kernels" / "scan.py"))["scan_rows"]
+        counters = DEVICE.array(np.zeros(64, np.int32))
+        for rows, cols in ((1, 3000), (3, 1025), (2, 512)):
+            x, out = Array(random.uniform(0.99, 1.01, (rows, cols)), "f32"), empty((rows, cols))
+            x.exact[0, :512] = 0  # a piece whose sum is 0
+            x = Array(x.exact, "f32")
+            for name, function in (("sum", np.cumsum), ("product", np.cumprod)):
+                scan_rows[(rows * -(-cols // 512),)](out.given, x.given, cols, cols, rows, cols, 0, counters, KIND=name, ROWS=1,
+                                                     STAGES=1, PIECE=512, CHAIN=1, num_warps=2)
+                self.near(out, function(x.exact, axis=1), what=name)
+            np.testing.assert_array_equal(counters.numpy(), 0)
+
     def test_columns_of_few_rows(self):
         for rows in (1, 2, 3, 64):
             x, out = normal((rows, 2500)), empty(2500)
@@ -177,17 +206,17 @@ class Reductions(Case):
                                                          **shared | {"PIECE": 0, "num_warps": 4})
             self.near(out, exact, kind)
             sums, place, variance = empty(2), Array(np.zeros(2), "i32"), empty(2)
-            wide = dict(ROWS=1, WIDTH=1024, STAGES=2, num_warps=2, num_ctas=blocks)
-            text("reduce", "reduce_rows")(sums.given, None, x.given, cols, 2, cols, 0, KIND="sum", **wide)
+            wide = dict(ROWS=1, WIDTH=1024, STAGES=2, PROGRAMS=0, num_warps=2, num_ctas=blocks)
+            text("reduce", "reduce_rows")(sums.given, None, x.given, cols, 2, cols, 0, None, None, KIND="sum", **wide)
             self.near(sums, x.exact.sum(1), scale=60)
-            text("reduce", "reduce_rows")(None, place.given, x.given, cols, 2, cols, 0, KIND="max", **wide)
+            text("reduce", "reduce_rows")(None, place.given, x.given, cols, 2, cols, 0, None, None, KIND="max", **wide)
             np.testing.assert_array_equal(place.now(), x.exact.argmax(1))
-            text("reduce", "row_variance")(variance.given, None, x.given, cols, 2, cols, 1, 0, **wide)
+            text("reduce", "row_variance")(variance.given, None, x.given, cols, 2, cols, 1, 0, None, None, **wide)
             self.near(variance, x.exact.var(1, ddof=1))
             positive, scan = Array(random.uniform(0.99, 1.01, (2, cols)), kind), empty((2, cols))
             for (name, function), piece in itertools.product((("sum", np.cumsum), ("product", np.cumprod)), (512, 2048)):
-                text("scan", "scan_rows")(scan.given, positive.given, cols, cols, 2, cols, 0, KIND=name, ROWS=1, STAGES=1,
-                                          PIECE=piece, num_warps=2, num_ctas=blocks)
+                text("scan", "scan_rows")(scan.given, positive.given, cols, cols, 2, cols, 0, None, KIND=name, ROWS=1, STAGES=1,
+                                          PIECE=piece, CHAIN=0, num_warps=2, num_ctas=blocks)
                 self.near(scan, function(positive.exact, axis=1), what=name)
             dweight, dbias = empty(cols), empty(cols)
             room, counters = DEVICE.array(np.zeros(8 * cols, np.float32)), DEVICE.array(np.zeros(4, np.int32))

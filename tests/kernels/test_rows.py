@@ -303,6 +303,34 @@ class Norms(Case):
             function = lambda v: norm(v, weight.exact, eps=1e-3, center=center)
             self.near(dx, gradient_of(function, x.exact, dy.exact), scale=10)
 
+    @unittest.skipUnless(DEVICE.is_emulator, "arrays of the host")
+    def test_short_rows_with_gaps(self):
+        """Rows of 1 to 17 elements that begin anywhere: what lies between them stays."""
+        for rows, cols, gap in ((700, 1, 3), (300, 7, 1), (300, 17, 2), (130, 16, 5), (70, 33, 1)):
+            wide = lambda: random.standard_normal((rows, cols + gap)).astype(np.float32)[:, :cols]
+            x, y, w = wide(), wide(), random.standard_normal(cols).astype(np.float32)
+            exact = x.astype(np.float64)
+            sorted_x, place = wide(), np.zeros((rows, cols), np.int32)
+            sums, at = np.zeros(rows, np.float32), np.zeros(rows, np.int32)
+            for call, wanted, found in (
+                (lambda out: kernels.softmax(out, x), lambda: softmax(exact), wide()),
+                (lambda out: kernels.rms_norm(out, x, w), lambda: norm(exact, w), wide()),
+                (lambda out: kernels.swiglu(out, x, y), lambda: exact / (1 + np.exp(-exact)) * y, wide()),
+                (lambda out: kernels.affine(out, x, scale=w), lambda: exact * w, wide()),
+                (lambda out: kernels.scan_rows(out, x), lambda: np.cumsum(exact, axis=1), wide()),
+                (lambda out: kernels.sort_rows(out, place, x), lambda: np.sort(exact, axis=1), sorted_x),
+                (lambda out: kernels.reduce_rows(out, x), lambda: exact.sum(1), sums),
+                (lambda out: kernels.arg_extreme(out, x), lambda: exact.argmax(1), at),
+                (lambda out: kernels.variance(out, x, correction=0), lambda: exact.var(1), sums),
+                (lambda out: kernels.variance_columns(out, x[None], correction=0), lambda: exact.var(0)[None], np.zeros((1, cols), np.float32)),
+                (lambda out: kernels.softmax_backward(out, x, y), lambda: y * (exact - (exact * y).sum(1, keepdims=True)), wide())):
+                between = found.base[:, cols:].copy() if found.base is not None and found.base.shape == (rows, cols + gap) else None
+                call(found)
+                np.testing.assert_allclose(found, wanted(), rtol=1e-4, atol=1e-4, err_msg=f"{rows} x {cols}")
+                if between is not None:
+                    np.testing.assert_array_equal(found.base[:, cols:], between)
+            np.testing.assert_array_equal(place, exact.argsort(axis=1, kind="stable"))
+
     def test_norm_backward_is_the_same_in_every_run(self):
         x, dy, weight, dx = normal((999, 40)), normal((999, 40)), normal(40), empty((999, 40))
         runs = []
@@ -311,6 +339,12 @@ class Norms(Case):
             call(kernels.rms_norm_backward, dx, dweight, dy, x, weight)
             runs.append(dweight.now().tobytes())
         self.assertEqual(len(set(runs)), 1)
+
+    def test_norm_backward_without_eps(self):
+        """Tiles of more rows than there are."""
+        x, dy, dx, dweight = normal((37, 5)), normal((37, 5)), empty((37, 5)), empty(5)
+        call(kernels.rms_norm_backward, dx, dweight, dy, x, eps=0.0)
+        self.near(dweight, (dy.exact * norm(x.exact, eps=0)).sum(0), scale=10)
 
     def test_norm_backward_of_no_rows(self):
         for cols in (40, 20000):

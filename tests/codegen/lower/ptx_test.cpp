@@ -396,7 +396,7 @@ TEST(Ptx, LibraryConfigurationsDoNotSpill) {
        {"scale_ptr", "scales_ptr"}},
       {"elementwise.py",
        "affine",
-       {{"ACTIVATION", "silu"}, {"EVEN", Constexpr(true)}, {"RUNS", Constexpr(false)}, {"ALIGNED", Constexpr(true)}},
+       {{"ACTIVATION", "silu"}, {"EVEN", Constexpr(true)}, {"RUNS", Constexpr(false)}, {"WRAP", Constexpr(0)}},
        {}},
       {"elementwise.py", "glu", {{"ACTIVATION", "silu"}, {"EVEN", Constexpr(true)}, {"RUNS", Constexpr(true)}}, {}},
   };

@@ -80,7 +80,7 @@ constexpr Case kCases[] = {
      4},
     {"kernels/elementwise.py", "affine",
      "out_ptr=*f16 x_ptr=*f16 bias_ptr=*f16 scale_ptr=*f16 offset_ptr=*f16=0 ACTIVATION=silu ROWS=4 COLS=1024 "
-     "EVICTION= EVEN=1 RUNS=0 ALIGNED=1",
+     "EVICTION= EVEN=1 RUNS=0 WRAP=0",
      4},
     {"kernels/elementwise.py", "glu",
      "out_ptr=*bf16 gate_ptr=*bf16 up_ptr=*bf16 ACTIVATION=silu ROWS=1 COLS=2048 EVICTION= EVEN=1 RUNS=1", 4},
