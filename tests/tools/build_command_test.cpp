@@ -60,8 +60,7 @@ TEST_F(Command, BuildsFromAList) {
   EXPECT_EQ(r.status, 1);
   EXPECT_HAS(r.err, "wrong.list:1: '--constexpr' takes a value\n");
   EXPECT_EQ(tegula("build --from app.list --target sm_91 -o app.tgp").err,
-            "error: unknown target 'sm_91'\n  hint: did you mean 'sm_80'? Tegula knows sm_80, sm_86, sm_89, sm_90a, "
-            "sm_100a, sm_120a\n");
+            "error: unknown target 'sm_91'\n  hint: Tegula knows sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_120a\n");
   write("open.list", "add.py::add --arg 'x=*f32\n");
   EXPECT_EQ(tegula("build --from open.list -o app.tgp").err,
             "error: open.list:1: the quote ' has no end\n  add.py::add --arg 'x=*f32\n");
