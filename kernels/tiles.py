@@ -51,9 +51,10 @@ def unit_of_rows(cols, size, *strides):
 def extent(cols, size, warps, rows, unit=1):
     """Elements of a tile's row: the extent q * 2^k, q at most 15, nearest above `cols` that the warps of a row share evenly in
     accesses of 8 or 16 bytes (of one element where rows begin anywhere). With a unit, room for the elements before them. Short
-    rows, which lanes divide as well, are filled up to a multiple of 8."""
+    rows, which lanes divide as well, are filled up to a multiple of 8 where that is three quarters of a power of two at most."""
     if warps <= rows and cols < 128:
-        return min(triton.cdiv(cols, 8) * 8, triton.next_power_of_2(cols))
+        whole = triton.cdiv(cols, 8) * 8
+        return whole if 4 * whole <= 3 * triton.next_power_of_2(cols) else triton.next_power_of_2(cols)
     shared = 32 * max(1, warps // rows) * (8 // size if cols % 16 == 0 or unit > 1 else 1)
     cols += unit - 1
     count = triton.cdiv(cols, shared)
