@@ -3,7 +3,7 @@
 #
 #   bench/pack.sh [BUILD [ARCHIVE]]     default: build/release, .dist/tegula.tar.xz
 #
-# The archive holds stripped copies of the libraries, the tegula command, the tests, the tutorials and the bench programs
+# The archive holds stripped copies of the libraries, the tegula command, the tests (and what they load), the tutorials and the bench programs
 # in the build folder's structure, and the places of the sources and of the build. bench/run_gpu.sh takes it.
 # Fails if a program needs a library beyond the C and C++ run time, or if the archive is too large to carry.
 set -euo pipefail
@@ -30,7 +30,7 @@ for name in libtegula libtegula_runtime; do
 done
 
 programs=()
-for file in "$build"/tegula "$build"/tests/*_test "$build"/tutorials/[0-9]* "$build"/bench/*; do
+for file in "$build"/tegula "$build"/tests/*_test "$build"/tests/libtorn_down.so "$build"/tutorials/[0-9]* "$build"/bench/*; do
   if [ -f "$file" ] && [ -x "$file" ] && [ "$(head -c 4 "$file" | tail -c 3)" = ELF ]; then
     relative=${file#"$build"/}
     mkdir -p "$root/$(dirname "$relative")"

@@ -16,8 +16,8 @@ constexpr int64_t kNone = -1;
 // Of a loop from %lower to %upper by 2, whose bounds `body` computes of %0, an i32 parameter.
 int64_t most(const std::string& body, const std::string& lower, const std::string& upper) {
   Diagnostics diags;
-  auto func = ir::read("func @f(%0: i32 \"n\") {num_warps = 1} {\n  %1 = constant {value = 2} : i32\n" + body + "  for " +
-                           lower + ", " + upper + ", %1 { ^(%90: i32):\n    yield\n  }\n  return\n}\n",
+  auto func = ir::read("func @f(%0: i32 \"n\") {num_warps = 1} {\n  %1 = constant {value = 2} : i32\n" + body +
+                           "  for " + lower + ", " + upper + ", %1 { ^(%90: i32):\n    yield\n  }\n  return\n}\n",
                        "f.tile", diags);
   EXPECT_TRUE(func) << diags.render();
   int64_t trips = kNone;
