@@ -39,7 +39,7 @@ function(tegula_sanitize target)
     target_compile_options(${target} PRIVATE
       -fsanitize=${TEGULA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-      target_compile_options(${target} PRIVATE -fsanitize-ignorelist=${PROJECT_SOURCE_DIR}/cmake/sanitize_ignored.txt)
+      target_compile_options(${target} PRIVATE -fsanitize-ignorelist=${CMAKE_CURRENT_FUNCTION_LIST_DIR}/sanitize_ignored.txt)
     endif()
   endif()
 endfunction()
