@@ -3,8 +3,8 @@
 #
 #   bench/pack.sh [BUILD [ARCHIVE]]     default: build/release, .dist/tegula.tar.xz
 #
-# The archive holds stripped copies of the libraries, the tegula command, the tests (and what they load), the tutorials and the bench programs
-# in the build folder's structure, and the places of the sources and of the build. bench/run_gpu.sh takes it.
+# The archive holds stripped copies of the libraries, the tegula command, the tests (and what they load), the tutorials
+# and the bench programs in the build folder's structure, and the places of the sources and of the build. bench/run_gpu.sh takes it.
 # Fails if a program needs a library beyond the C and C++ run time, or if the archive is too large to carry.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

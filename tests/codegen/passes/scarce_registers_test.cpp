@@ -63,25 +63,22 @@ def weighted(o, x, y, z, steps, N: tl.constexpr):
     tl.store(o + i[:, None] * N + i[None, :], acc)
 
 @triton.jit
-def slices(o, x, y, z, N: tl.constexpr):
+def sum_of_slices(o, x, y, count, N: tl.constexpr):
     i, j = tl.arange(0, 16), tl.arange(0, 32)
     acc = tl.zeros((16, 16), tl.float32)
-    for n in range(N // 32):
+    for n in range(count):
         a = tl.load(x + i[:, None] * N + n * 32 + j[None, :])
         b = tl.load(y + n * 32 + j[:, None] + i[None, :] * N)
         acc = tl.dot(a * a, b, acc)
     tl.store(o + i[:, None] * 16 + i[None, :], acc)
 
 @triton.jit
+def slices(o, x, y, z, N: tl.constexpr):
+    sum_of_slices(o, x, y, N // 32, N)
+
+@triton.jit
 def blocks_before(o, x, y, z, N: tl.constexpr):
-    i, j = tl.arange(0, 16), tl.arange(0, 32)
-    block = tl.program_id(0) % (N // 16)
-    acc = tl.zeros((16, 16), tl.float32)
-    for n in range(0, block):
-        a = tl.load(x + i[:, None] * N + n * 32 + j[None, :])
-        b = tl.load(y + n * 32 + j[:, None] + i[None, :] * N)
-        acc = tl.dot(a * a, b, acc)
-    tl.store(o + i[:, None] * 16 + i[None, :], acc)
+    sum_of_slices(o, x, y, tl.program_id(0) % (N // 16), N)
 
 @triton.jit
 def multiplied_twice(o, x, y, z, N: tl.constexpr):
