@@ -96,8 +96,9 @@ bool CopyNest::add(const std::vector<Op*>& nest, const std::vector<Fill>& fills,
   const bool bulk = fills[0].copies[0]->opcode == Opcode::BulkCopy;
   open(nest, bulk);
   issue_in_nest(nest, fills, slots, before);
-  if (exchanges_) give_up();
-  return !exchanges_;
+  if (!exchanges_) return true;
+  give_up();
+  return false;
 }
 
 bool CopyNest::add_ahead(const std::vector<Op*>& nest, const Fill& fill, int64_t slots) {

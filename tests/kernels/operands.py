@@ -77,6 +77,19 @@ def paged_product(a_ptr, b_ptr, pages_ptr, c_ptr, steps, M: tl.constexpr, N: tl.
 
 
 @triton.jit
+def permuted_product(a_ptr, b_ptr, c_ptr, steps, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    """a b, where row k of each block of b is row (5 k) % K in memory: threads exchange what they point to."""
+    rows, columns, depth = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    acc = tl.zeros((M, N), tl.float32)
+    for i in range(steps):
+        a = tl.load(a_ptr + rows[:, None] * (K * steps) + (i * K + depth)[None, :])
+        at = i * K + tl.gather(depth, depth * 5 % K, 0)
+        b = tl.load(b_ptr + at[:, None] * N + columns[None, :])
+        acc = tl.dot(a, b, acc)
+    tl.store(c_ptr + rows[:, None] * N + columns[None, :], acc)
+
+
+@triton.jit
 def scaled(
     a_ptr, b_ptr, a_scale_ptr, b_scale_ptr, c_ptr, M, N, K, stride_am, stride_bk,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, TYPE: tl.constexpr,

@@ -163,6 +163,9 @@ TEST(Operands, WhereWarpsCopy) {
   const std::vector<ArgType> paged{f16, f16, ArgType{.elem = Elem::I32, .pointer = true, .divisible_by = 16}, f32, i32};
   EXPECT_EQ(copy_warps("paged_product", paged, {{"M", 64}, {"N", 64}, {"K", 64}}, 4), 0)
       << "addresses follow from what the loop loads";
+  const std::vector<ArgType> permuted{f16, f16, f32, i32};
+  EXPECT_EQ(copy_warps("permuted_product", permuted, {{"M", 64}, {"N", 64}, {"K", 64}}, 4), 0)
+      << "warps that copy would exchange addresses";
 }
 
 // Warps of the program wait for each other in the loop: between its products, behind them.
@@ -243,6 +246,26 @@ TEST(Operands, PagedProduct) {
           .kernel("paged_product")
           .launch(*device, {1}, {.constexprs = {{"M", kM}, {"N", kN}, {"K", kK}}, .warp_specialize = warp_specialize},
                   da.as<float16>(), db.as<float16>(), dp.as<int>(), out.as<float>(), kSteps);
+      EXPECT_LE(relative_error(out.download<float>(), exact), 1e-5);
+    }
+}
+
+TEST(Operands, RowsInAnotherOrder) {
+  constexpr int kM = 64, kN = 64, kK = 64, kSteps = 3;
+  auto a = random_values<float16>(kM * kK * kSteps, 1), b = random_values<float16>(kK * kSteps * kN, 2);
+  std::vector<double> exact(kM * kN);
+  for (int i = 0; i < kM; ++i)
+    for (int k = 0; k < kK * kSteps; ++k) {
+      const int row = k / kK * kK + k * 5 % kK;
+      for (int j = 0; j < kN; ++j) exact[i * kN + j] += double(a[i * kK * kSteps + k]) * b[row * kN + j];
+    }
+  for (auto& device : devices())
+    for (int warp_specialize : {0, 2}) {
+      Buffer da(*device, a), db(*device, b), out(*device, exact.size() * sizeof(float));
+      program()
+          .kernel("permuted_product")
+          .launch(*device, {1}, {.constexprs = {{"M", kM}, {"N", kN}, {"K", kK}}, .warp_specialize = warp_specialize},
+                  da.as<float16>(), db.as<float16>(), out.as<float>(), kSteps);
       EXPECT_LE(relative_error(out.download<float>(), exact), 1e-5);
     }
 }
