@@ -14,7 +14,11 @@ std::vector<int> first_registers(const ir::Type& type, const ir::Ints& runs);
 /// How many different ones there are.
 int64_t count_different(const ir::Type& type, const ir::Ints& runs);
 
-/// Elements that a thread holds of what a laid-out load gives, equal ones counted once.
+/// Elements that a thread holds of what a laid-out load gives, equal ones counted once, those left out that its mask
+/// lets through in no thread.
 int64_t loaded_elements(const ir::Op& load);
+
+/// Of the registers that they are loaded into: an access narrower than a register takes a whole one.
+int64_t register_bytes(const ir::Op& load);
 
 }  // namespace tegula

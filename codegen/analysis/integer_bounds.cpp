@@ -83,9 +83,75 @@ IntegerBounds bounds_of(const Value* v, int depth) {
   }
 }
 
+std::vector<int32_t> without_axis(std::vector<int32_t> at, int64_t axis) {
+  at.erase(at.begin() + axis);
+  return at;
+}
+
+// Along dimensions of one element there is coordinate 0 alone.
+std::vector<int32_t> within(std::vector<int32_t> at, const Type& type) {
+  for (size_t axis = 0; axis < at.size(); ++axis)
+    if (type.shape[axis] == 1) at[axis] = 0;
+  return at;
+}
+
+// What no element of an index tile is below whose coordinates are these or larger.
+Bound least_from(const Value* v, const std::vector<int32_t>& at, int depth) {
+  if (const auto number = constant_integer(v)) return *number;
+  if (v->type.is_scalar()) return bounds_of(v, depth).least;
+  if (!v->def || depth > kMostDepth || !v->type.is_integer()) return std::nullopt;
+  const Op& op = *v->def;
+  auto of = [&](size_t i, const std::vector<int32_t>& there) { return least_from(op.operand(i), there, depth + 1); };
+  switch (op.opcode) {
+    case Opcode::Arange:
+      return op.get(attr::start) + at[0];
+    case Opcode::Splat:
+      return of(0, {});
+    case Opcode::Add:
+      return both(of(0, at), of(1, at), std::plus<>());
+    case Opcode::Cast:  // to a wider type
+      return v->type.bits() >= op.operand(0)->type.bits() && op.operand(0)->type.is_integer() ? of(0, at)
+                                                                                              : std::nullopt;
+    case Opcode::ExpandDims:
+      return of(0, without_axis(at, op.get(attr::axis)));
+    case Opcode::Broadcast:
+      return of(0, within(at, op.operand(0)->type));
+    case Opcode::ConvertLayout:
+    case Opcode::Hint:
+      return of(0, at);
+    default:
+      return std::nullopt;
+  }
+}
+
+bool is_false_from(const Value* mask, const std::vector<int32_t>& at, int depth) {
+  if (!mask->def || depth > kMostDepth) return false;
+  const Op& op = *mask->def;
+  auto of = [&](size_t i, const std::vector<int32_t>& there) { return is_false_from(op.operand(i), there, depth + 1); };
+  switch (op.opcode) {
+    case Opcode::Lt: {
+      const Bound least = least_from(op.operand(0), at, depth + 1);
+      const auto end = constant_integer(op.operand(1));
+      return least && end && *least >= *end;
+    }
+    case Opcode::BitAnd:
+      return of(0, at) || of(1, at);
+    case Opcode::ExpandDims:
+      return of(0, without_axis(at, op.get(attr::axis)));
+    case Opcode::Broadcast:
+      return of(0, within(at, op.operand(0)->type));
+    case Opcode::ConvertLayout:
+      return of(0, at);
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 IntegerBounds integer_bounds(const Value* v) { return bounds_of(v, 0); }
+
+bool is_false_from(const Value* mask, const std::vector<int32_t>& at) { return is_false_from(mask, at, 0); }
 
 std::optional<int64_t> most_trips(const Op& loop) {
   if (loop.opcode != Opcode::For) return std::nullopt;

@@ -32,13 +32,10 @@ int64_t bytes_of(const std::vector<Op*>& loads) {
   return bytes;
 }
 
-// Of registers that hold the loads of one iteration: an access narrower than a register takes a whole one.
+// Of registers that hold the loads of one iteration.
 int64_t register_bytes_of(const std::vector<Op*>& loads) {
   int64_t bytes = 0;
-  for (const Op* load : loads) {
-    const int64_t vector = load->get(attr::vector), elem = std::max(1, load->result()->type.bits() / 8);
-    bytes += loaded_elements(*load) / vector * std::max<int64_t>(vector * elem, 4);
-  }
+  for (const Op* load : loads) bytes += register_bytes(*load);
   return bytes;
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "codegen/ir/flow.h"
 #include "codegen/ir/reader.h"
@@ -67,6 +68,44 @@ TEST(IntegerBounds, OfCasts) {
   EXPECT_EQ(most(cast, "%2", "%8"), 50);
   EXPECT_EQ(most(cast, "%2", "%12"), kNone);
   EXPECT_EQ(most(cast, "%2", "%14"), 50);
+}
+
+// Of the mask %9 over 8 x 64 elements, from these coordinates on.
+bool is_false(const std::string& body, std::vector<int32_t> at) {
+  Diagnostics diags;
+  auto func = ir::read(
+      "func @f(%0: i32 \"n\", %1: ptr<i32> \"p\") {num_warps = 1} {\n"
+      "  %2 = arange {end = 64, start = 0} : tile<64xi32>\n"
+      "  %3 = expand_dims %2 {axis = 0} : tile<1x64xi32>\n"
+      "  %4 = broadcast %3 : tile<8x64xi32>\n" +
+          body + "  %10 = splat %1 : tile<8x64xptr<i32>>\n  store %10, %4, %9\n  return\n}\n",
+      "f.tile", diags);
+  EXPECT_TRUE(func) << diags.render();
+  bool result = false;
+  if (func)
+    ir::walk(func->body, [&](const ir::Op& op) {
+      if (op.opcode == ir::Opcode::Store) result = is_false_from(op.operand(2), at);
+    });
+  return result;
+}
+
+TEST(IntegerBounds, OfMasks) {
+  const std::string columns = "  %5 = constant {value = 40} : tile<8x64xi32>\n";
+  const std::string short_rows = columns + "  %9 = lt %4, %5 : tile<8x64xi1>\n";
+  EXPECT_TRUE(is_false(short_rows, {0, 40}));
+  EXPECT_FALSE(is_false(short_rows, {7, 39}));
+  const std::string shifted = columns +
+                              "  %6 = constant {value = 30} : tile<8x64xi32>\n"
+                              "  %7 = add %4, %6 : tile<8x64xi32>\n  %9 = lt %7, %5 : tile<8x64xi1>\n";
+  EXPECT_TRUE(is_false(shifted, {0, 10}));
+  EXPECT_FALSE(is_false(shifted, {0, 9}));
+  const std::string either = columns +
+                             "  %6 = splat %0 : tile<8x64xi32>\n  %7 = lt %4, %6 : tile<8x64xi1>\n"
+                             "  %8 = lt %4, %5 : tile<8x64xi1>\n  %9 = bit_and %7, %8 : tile<8x64xi1>\n";
+  EXPECT_TRUE(is_false(either, {0, 40}));
+  EXPECT_FALSE(is_false(either, {0, 32}));
+  const std::string unknown = "  %6 = splat %0 : tile<8x64xi32>\n  %9 = lt %4, %6 : tile<8x64xi1>\n";
+  EXPECT_FALSE(is_false(unknown, {0, 63}));
 }
 
 }  // namespace
