@@ -39,7 +39,8 @@ struct EmulatorOptions {
   /// variable TEGULA_EMULATOR_LIMIT ("2.5s", "1000000", or both: "10s,1000000"), or no limit.
   double limit_s = 0;
   uint64_t limit_steps = 0;
-  /// Where code is kept for later processes; null: in the folder of the cache of compiled kernels.
+  bool keep_code = true;  ///< for later processes
+  /// Where code is kept; null: in the folder of the cache of compiled kernels.
   std::shared_ptr<ImageCache> code_cache = {};
 };
 

@@ -1,5 +1,7 @@
 #include "codegen/exec/emulator/bytecode_module.h"
 
+#include <llvm/Analysis/ConstantFolding.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -64,6 +66,8 @@ void ModuleMaker::write(const llvm::Constant& constant, Constants& to, size_t at
                     : i * layout.getTypeAllocSize(part.getType());
       write(part, to, at + offset);
     }
+  } else if (const llvm::Constant* folded = llvm::ConstantFoldConstant(&constant, layout); folded != &constant) {
+    write(*folded, to, at);  // numbers in another type: <2 x half> as i32
   } else {
     const Pointer pointer = pointer_of(constant);
     if (bytes_of(kind_of(type)) != sizeof pointer.offset) throw Missing();

@@ -138,7 +138,9 @@ class EmulatorDeviceImpl : public EmulatorDevice {
         check_races_(wants_checks(options)),
         target_(target),
         jit_(options.baseline_cpu, check_races_, wants_nans(options),
-             options.code_cache ? options.code_cache : ImageCache::of_process()),
+             !options.keep_code   ? nullptr
+             : options.code_cache ? options.code_cache
+                                  : ImageCache::of_process()),
         pool_(options.threads > 0 ? unsigned(options.threads) : std::max(1u, std::thread::hardware_concurrency()),
               options.stack_bytes) {
     info_.name = fmt::format("emulator ({})", target.name);

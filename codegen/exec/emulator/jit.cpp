@@ -458,12 +458,12 @@ std::unique_ptr<JitKernel> Jit::Impl::find(const KernelImage& image, const std::
 
 std::unique_ptr<JitKernel> Jit::find(const KernelImage& image, const Target& target, Tier tier) {
   std::lock_guard lock(impl_->mutex);
-  return sealed() ? nullptr : impl_->find(image, impl_->key_of(image, target, tier));
+  return sealed() || !impl_->kept ? nullptr : impl_->find(image, impl_->key_of(image, target, tier));
 }
 
 std::unique_ptr<JitKernel> Jit::compile(const KernelImage& image, const Target& target, Tier tier) {
   std::lock_guard lock(impl_->mutex);
-  const bool keeps = !sealed();  // a sealed process opens no files
+  const bool keeps = impl_->kept && !sealed();  // a sealed process opens no files
   const std::string key = keeps ? impl_->key_of(image, target, tier) : "";
   if (keeps)
     if (auto kernel = impl_->find(image, key)) return kernel;

@@ -42,7 +42,7 @@ class Jit {
  public:
   /// `baseline_cpu`: only x86-64's first instruction set.
   /// `checks`: code tells what its atomic operations order (emu_order), and warns of arithmetic; `nans`: of NaNs too.
-  /// `kept`: where code is kept for later processes.
+  /// `kept`: where code is kept for later processes; null: nowhere.
   Jit(bool baseline_cpu, bool checks, bool nans, std::shared_ptr<ImageCache> kept);
   ~Jit();
 

@@ -5,7 +5,6 @@
 #include <bit>
 #include <set>
 
-#include "runtime/store/image_cache.h"
 #include "tests/codegen/exec/emulator_kernels.h"
 
 namespace tegula {
@@ -115,9 +114,7 @@ class Expressions {
                                          body + body_ + "  ret void", 1, 0, declarations_);
     auto results = [&](bool optimised) {
       // No code is kept: that of one would be the other's.
-      const auto nowhere =
-          std::make_shared<ImageCache>(ImageCache::Options{.folder = "/dev/null", .warn = [](auto&) {}});
-      auto device = make_emulator({.threads = 1, .optimised_at_once = optimised, .code_cache = nowhere});
+      auto device = make_emulator({.threads = 1, .optimised_at_once = optimised, .keep_code = false});
       auto kernel = device->load(image);
       Array<uint64_t> in(*device, numbers), out(*device, pairs * results_.size());
       launch(*kernel, {unsigned(pairs / 32)}, in.address(), out.address());
