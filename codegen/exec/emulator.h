@@ -52,6 +52,9 @@ class EmulatorDevice : public Device {
   virtual void register_host_range(const void* begin, size_t bytes) = 0;
   /// Takes back one registration of the range that begins there. Throws DeviceError if there is none.
   virtual void unregister_host_range(const void* begin) = 0;
+  /// The order of threads of later launches, as EmulatorOptions::seed; 0: threads run in order. Launches must not
+  /// overlap.
+  virtual void set_seed(uint64_t seed) = 0;
   /// From here on a launch that has this program records it, in place of what the recording held, where its kernel was
   /// compiled with debug=2. Null: none does. The recording must live as long as it is set; launches must not overlap.
   virtual void record_program(Recording* recording, Grid program) = 0;

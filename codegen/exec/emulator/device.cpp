@@ -202,6 +202,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
   }
   void unregister_host_range(const void* begin) override { memory_.remove_host(reinterpret_cast<uint64_t>(begin)); }
 
+  void set_seed(uint64_t seed) override { seed_ = seed; }
   void record_program(Recording* recording, Grid program) override {
     recording_ = recording;
     recorded_ = program;
@@ -441,7 +442,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
   std::mutex streams_mutex_;
   std::map<StreamHandle, std::unique_ptr<Stream>> streams_;
   EmulatorOptions options_;
-  const uint64_t seed_;
+  uint64_t seed_;
   const bool check_races_;
   Target target_;
   DeviceInfo info_;
