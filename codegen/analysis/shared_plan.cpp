@@ -335,16 +335,20 @@ static bool has_copies(const ir::Type& type, int num_ctas) {
   return type.layout->in_bits(Dim::Block) ? type.layout->free_mask(Dim::Block) != 0 : num_ctas > 1;
 }
 
-// Ops have areas of their own up to `most` bytes.
-static SharedPlan place_scratch(const ir::Func& func, const RoomPlan& rooms, int64_t most) {
-  SharedPlan plan;
-  plan.bytes = rooms.bytes;
-  for (const Room& room : rooms.rooms) {
-    plan.size[room.alloc] = room.bytes;
-    plan.offset[room.alloc] = room.offset;
-  }
-  auto uses = ir::count_uses(func.body);
-  int64_t next = 0;
+namespace {
+
+struct Scratch {
+  const ir::Op* op;
+  int64_t bytes;
+  bool across;  ///< blocks exchange data
+};
+
+}  // namespace
+
+// Of all ops that need some, in their order.
+static std::vector<Scratch> find_scratch(const ir::Func& func) {
+  std::vector<Scratch> found;
+  const auto uses = ir::count_uses(func.body);
   bool beside = false;  // copy_warps, which stand last, exchange nothing
   ir::walk(func.body, [&](const ir::Op& op) {
     beside |= op.info().runs_beside();
@@ -352,53 +356,67 @@ static SharedPlan place_scratch(const ir::Func& func, const RoomPlan& rooms, int
     if (op.opcode == ir::Opcode::AtomicRmw &&
         !(uses.count(op.result()) && has_copies(op.result()->type, op.get(ir::attr::per_block) ? 1 : func.num_ctas())))
       return;
-    int64_t size = scratch_bytes(op);
-    if (size == 0) return;
-    size = round_up(size, kAlignment);
-    if (crosses_blocks(op, func.num_ctas())) {
-      plan.size[&op] = size;
-      plan.across.insert(&op);
-      return;
+    if (const int64_t bytes = scratch_bytes(op))
+      found.push_back({&op, round_up(bytes, kAlignment), crosses_blocks(op, func.num_ctas())});
+  });
+  return found;
+}
+
+// Ops have areas of their own up to `most` bytes.
+static SharedPlan place_scratch(const ir::Func& func, const RoomPlan& rooms, const std::vector<Scratch>& scratch,
+                                int64_t most) {
+  SharedPlan plan;
+  plan.bytes = rooms.bytes;
+  for (const Room& room : rooms.rooms) {
+    plan.size[room.alloc] = room.bytes;
+    plan.offset[room.alloc] = room.offset;
+  }
+  int64_t next = 0;
+  for (const auto& [op, size, across] : scratch) {
+    plan.size[op] = size;
+    if (across) {
+      plan.across.insert(op);
+      continue;
     }
-    if (rooms.common.is_in_turn(op)) {
-      plan.size[&op] = size;
-      plan.offset[&op] = rooms.common_scratch;
-      return;
+    if (rooms.common.is_in_turn(*op)) {
+      plan.offset[op] = rooms.common_scratch;
+      continue;
     }
     if (next + size > most) next = 0;
     // Behind all rooms in use, in an area of its own, unless that takes more memory than a gap between them.
-    const RoomPlan::Areas taken = rooms.taken_at(op);
+    const RoomPlan::Areas taken = rooms.taken_at(*op);
     int64_t end = 0;
     for (const auto& area : taken) end = std::max(end, round_up(area.second, kAlignment));
     const int64_t gap = RoomPlan::first_gap(taken, size, kAlignment);
     const int64_t offset = end + next + size > plan.bytes && gap < end ? gap : end + next;
-    plan.size[&op] = size;
-    plan.offset[&op] = offset;
+    plan.offset[op] = offset;
     plan.bytes = std::max(plan.bytes, offset + size);
     next += size;
-  });
+  }
   if (rooms.common.there_are()) {
     TEGULA_CHECK(plan.across.empty(), "groups of warps exchange data with other blocks");
     plan.common_bytes = rooms.common_bytes;
     plan.group_bytes = round_up(plan.bytes - plan.common_bytes, kPlaceAlignment);
     plan.bytes += (ir::groups_of(func) - 1) * plan.group_bytes;
   }
-  ir::walk(func.body, [&](const ir::Op& op) {
-    if (!plan.across.contains(&op)) return;
-    plan.offset[&op] = round_up(plan.bytes, kAlignment);
-    plan.bytes = plan.offset[&op] + plan.size[&op];
-  });
+  for (const auto& [op, size, across] : scratch) {
+    if (!across) continue;
+    plan.offset[op] = round_up(plan.bytes, kAlignment);
+    plan.bytes = plan.offset[op] + size;
+  }
   return plan;
 }
 
 SharedPlan plan_shared(const ir::Func& func) {
   const RoomPlan rooms(func);
-  SharedPlan best = place_scratch(func, rooms, kPrivateBytes);
+  const std::vector<Scratch> scratch = find_scratch(func);
+  SharedPlan best = place_scratch(func, rooms, scratch, kPrivateBytes);
   const auto programs = [&](const SharedPlan& plan) {
     return std::min(kWarpsOfMostRegisters / func.num_warps(), kSharedOfMultiprocessor / (plan.bytes + kSharedBeside));
   };
   for (int64_t most = kPrivateBytes / 2; rooms.bytes && most >= kLeastPrivateBytes; most /= 2)
-    if (SharedPlan tried = place_scratch(func, rooms, most); programs(tried) > programs(best)) best = std::move(tried);
+    if (SharedPlan tried = place_scratch(func, rooms, scratch, most); programs(tried) > programs(best))
+      best = std::move(tried);
   return best;
 }
 
