@@ -174,7 +174,7 @@ bool Races::is_ordered(const Slot& before, const Access_& now) const {
     return other != clocks.others.end() && other->second[before.warp] > before.clock;
   }
   if (before.warp == now.warp && before.clock == clocks.known[now.warp][now.warp])
-    return (before.lanes & ~(1u << now.lane)) == 0;
+    return before.mixed ? before.lanes >> now.lane & 1 : (before.lanes & ~(1u << now.lane)) == 0;
   return clocks.known[now.warp][before.warp] > before.clock;
 }
 
@@ -198,20 +198,36 @@ bool Races::conflicts(const Slot& before, const Access_& now, uint8_t bytes) con
 }
 
 [[gnu::always_inline]] inline void Races::record_read(Cells& cells, size_t cell, const Slot& slot, const Access_& now) {
+  Slot *before = nullptr,
+       *beside = nullptr;  // of the warp: in an earlier count; in this one, by other lanes, of other bytes
   for (int i = 0; i < 2; ++i)
     if (Slot* other = cells.reads.find(i, cell);
         other && other->bytes && other->program == slot.program && other->warp == slot.warp) {
       if (other->clock != slot.clock || other->site != slot.site) {
-        *other = slot;
+        if (!before) before = other;
+      } else if (other->bytes == slot.bytes || other->lanes == slot.lanes) {
+        other->lanes |= slot.lanes;
+        other->bytes |= slot.bytes;
         return;
+      } else {
+        beside = other;
       }
-      other->lanes |= slot.lanes;
-      other->bytes |= slot.bytes;
-      return;
     }
-  auto is_free = [&](const Slot* other) { return !other || !other->bytes || is_ordered(*other, now); };
-  const int place = is_free(cells.reads.find(1, cell)) || !is_free(cells.reads.find(0, cell)) ? 1 : 0;
-  cells.reads.at(place, cell, cells.count) = slot;
+  if (before) {
+    *before = slot;
+    return;
+  }
+  auto is_free = [&](const Slot* other) {
+    return !other || (other != beside && (!other->bytes || is_ordered(*other, now)));
+  };
+  const bool first_is_free = is_free(cells.reads.find(0, cell)), second_is_free = is_free(cells.reads.find(1, cell));
+  if (beside && !first_is_free && !second_is_free) {
+    beside->lanes |= slot.lanes;
+    beside->bytes |= slot.bytes;
+    beside->mixed = true;
+    return;
+  }
+  cells.reads.at(second_is_free || !first_is_free ? 1 : 0, cell, cells.count) = slot;
 }
 
 /// Of shared memory: that what is read was written by this program.

@@ -98,9 +98,10 @@ class Races {
  private:
   /// Accesses of a warp in one of its counts.
   struct Slot {
-    static constexpr uint32_t kMostSites = 1u << 18;  ///< those past the last one are told as that
+    static constexpr uint32_t kMostSites = 1u << 17;  ///< those past the last one are told as that
     uint32_t program = 0, clock = 0, lanes = 0;
-    uint32_t site : 18 = 0, warp : 6 = 0;
+    uint32_t site : 17 = 0, warp : 6 = 0;
+    uint32_t mixed : 1 = 0;  ///< each of the lanes read some of the bytes, nothing says which
     uint32_t bytes : 4 = 0;  ///< of the cell, as bits; 0: an empty slot
     uint32_t access : 2 = 0, strong : 1 = 0, program_only : 1 = 0;
   };

@@ -280,6 +280,27 @@ TEST(Races, OfGlobalMemory) {
   });
 }
 
+// Several lanes have bytes of one word each.
+TEST(Races, OfPartsOfAWord) {
+  std::vector<Case> cases;
+  std::vector<std::string> names;
+  names.reserve(8);
+  for (int bits : {8, 16})
+    for (int step : {0, 1, 2, 3}) {  // of the element that is stored from the one that is loaded
+      names.push_back(fmt::format("{} bits, {} behind", bits, step));
+      const std::string loaded = next();
+      const std::string steps = fmt::format(
+          "%from = getelementptr i{0}, ptr addrspace(1) %x, i32 %t\n%k = add i32 %t, {1}\n"
+          "%to = getelementptr i{0}, ptr addrspace(1) %x, i32 %k\n"
+          "{2} = call i16 @tegula.hw.ld_global_b{0}(ptr addrspace(1) %from, i16 0, i1 true, i32 1)\n"
+          "%v = trunc i32 %unique to i16\n"
+          "call void @tegula.hw.st_global_b{0}(ptr addrspace(1) %to, i16 %v, i1 true, i32 2)\n",
+          bits, step, loaded);
+      cases.push_back({names.back().c_str(), steps, step ? "race: write\nand read by\nk.py:1:5\nk.py:2:5" : "", 1});
+    }
+  check(cases);
+}
+
 // What one program hands to the next: stores, then a flag; the flag, then loads.
 TEST(Races, AcquireAndRelease) {
   auto hand_over = [](const std::string& release, const std::string& acquire, bool before = false,
