@@ -19,6 +19,8 @@
 #include "codegen/exec/nvptx.h"
 #include "codegen/exec/order_by_use.h"
 #include "codegen/exec/pair_divisions.h"
+#include "codegen/exec/share_steps.h"
+#include "codegen/exec/simplify_blocks.h"
 #include "codegen/exec/sink_indices.h"
 #include "codegen/exec/small_integers.h"
 #include "codegen/exec/whole_words.h"
@@ -69,13 +71,14 @@ struct Step {
   bool large;  ///< also for code of kManyInstructions, where what is left out finds a percent of them at most
 };
 constexpr Step kOptimize[] = {
-    {"simplifycfg,sroa,early-cse,sccp,reassociate,loop-mssa(licm,loop-rotate,licm),simplifycfg", true},
+    {"simplify-blocks,sroa,early-cse,sccp,reassociate,loop-mssa(licm,loop-rotate,licm),simplify-blocks", true},
+    {"share-steps", true},
     {"instcombine<no-verify-fixpoint>", false},
     {"loop(indvars,loop-deletion,loop-unroll-full)", true},
     {"early-cse", false},
     {"correlated-propagation", true},
-    {"adce,simplifycfg,loop-unroll", false},
-    {"instcombine<no-verify-fixpoint>,simplifycfg", true},
+    {"adce,simplify-blocks,loop-unroll", false},
+    {"instcombine<no-verify-fixpoint>,simplify-blocks", true},
 };
 
 // Each pass over so many instructions is a large part of a second, and the assembler numbers values and combines
@@ -97,12 +100,37 @@ constexpr const char* kQuick = "always-inline,globaldce,function(simplifycfg,sro
 constexpr const char* kInlineOwn = "always-inline";
 constexpr const char* kInline = "always-inline,function(sroa,early-cse,instcombine<no-verify-fixpoint>)";
 
+// Passes of our own among LLVM's.
+struct ShareSteps : llvm::PassInfoMixin<ShareSteps> {
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager&) {
+    return share_steps(function) ? llvm::PreservedAnalyses::none() : llvm::PreservedAnalyses::all();
+  }
+};
+
+struct SimplifyBlocks : llvm::PassInfoMixin<SimplifyBlocks> {
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+    return simplify_blocks(function, analyses);
+  }
+};
+
+bool add_own_pass(llvm::StringRef name, llvm::FunctionPassManager& passes,
+                  llvm::ArrayRef<llvm::PassBuilder::PipelineElement>) {
+  if (name == "share-steps")
+    passes.addPass(ShareSteps());
+  else if (name == "simplify-blocks")
+    passes.addPass(SimplifyBlocks());
+  else
+    return false;
+  return true;
+}
+
 void run_passes(llvm::Module& module, llvm::TargetMachine& machine, const std::string& pipeline) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager sccs;
   llvm::ModuleAnalysisManager modules;
   llvm::PassBuilder builder(&machine);
+  builder.registerPipelineParsingCallback(add_own_pass);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(sccs);
   builder.registerFunctionAnalyses(functions);
