@@ -15,6 +15,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "codegen/analysis/conversion.h"
@@ -86,6 +87,7 @@ class Simplifier {
   void run() {
     ir::walk(func_.body, [&](Op& op) {
       if (op.opcode == Opcode::ConvertLayout) work_.push_back(&op);
+      add_uses(op);
     });
     while (!work_.empty()) {
       Op* op = work_.front();
@@ -98,17 +100,36 @@ class Simplifier {
   }
 
  private:
+  void add_uses(Op& op) {
+    for (Value* operand : op.operands)
+      if (operand) users_[operand].push_back(&op);
+  }
+
+  void replace(Value* value, Value* by) {
+    const auto users = users_.find(value);
+    if (users == users_.end() || value == by) return;
+    const std::vector<Op*> changed = std::move(users->second);
+    users_.erase(users);
+    for (Op* user : changed) {
+      bool uses = false;
+      for (Value*& operand : user->operands)
+        if (operand == value) operand = by, uses = true;
+      if (uses) users_[by].push_back(user);
+    }
+  }
+
   void simplify(Op& op) {
     op.operands[0] = unconverted(op.operands[0]);
     Value *x = op.operands[0], *result = op.result();
+    users_[x].push_back(&op);
     const LinearLayout layout = *result->type.layout;
-    if (*x->type.layout == layout) return ir::replace_uses(func_.body, result, x);
+    if (*x->type.layout == layout) return replace(result, x);
 
     plan_.clear();
     int64_t moved = plan(x, layout);
     if (moved * kMinimumSaving <= bytes_of(x->type) && int(plan_.size()) <= kMaxRecomputed) {
       made_.clear();
-      return ir::replace_uses(func_.body, result, make(x, layout, &op));
+      return replace(result, make(x, layout, &op));
     }
     if (Op* cast = x->def; cast && cast->opcode == Opcode::Cast && cast->operands[0]->type.bits() < x->type.bits()) {
       Builder builder;
@@ -116,12 +137,13 @@ class Simplifier {
       Value* narrow = convert(builder, cast->operands[0], result->type.layout);
       ir::ValueMap map{{cast->operands[0], narrow}};
       Value* wide = builder.insert(ir::clone_op(*cast, map))->result();
+      add_uses(*wide->def);
       wide->type.layout = result->type.layout;
-      return ir::replace_uses(func_.body, result, wide);
+      return replace(result, wide);
     }
     if (plan_behind(op)) {
       made_.clear();
-      ir::replace_uses(func_.body, result, make(x, layout, &op));
+      replace(result, make(x, layout, &op));
     }
   }
 
@@ -236,6 +258,7 @@ class Simplifier {
       Builder builder;
       builder.set_before(user);
       result = builder.insert(ir::clone_op(*x->def, map))->result();
+      add_uses(*result->def);
       result->type.layout = std::make_shared<LinearLayout>(layout);
       if (loads) {
         result->def->set(ir::attr::vector, 1);
@@ -250,6 +273,7 @@ class Simplifier {
     if (*x->type.layout == *layout) return x;
     Value* result = builder.convert_layout(x, std::move(layout));
     work_.push_back(result->def);
+    add_uses(*result->def);
     return result;
   }
 
@@ -258,7 +282,7 @@ class Simplifier {
     equal_.enter(owner);
     for (auto& op : block.ops) {
       for (auto& region : op->regions) merge(*region, op.get());
-      if (Value* same = equal_.find_or_add(*op)) ir::replace_uses(func_.body, op->result(), same);
+      if (Value* same = equal_.find_or_add(*op)) replace(op->result(), same);
     }
     equal_.leave();
   }
@@ -298,6 +322,7 @@ class Simplifier {
 
   Func& func_;
   std::deque<Op*> work_;
+  std::unordered_map<const Value*, std::vector<Op*>> users_;  ///< of each value, and others that used it once
   std::map<Key, bool> plan_;  ///< true: computed again; false: converted after all
   std::map<Key, Value*> made_;
   std::map<Key, Value*> loaded_;      ///< again, behind what was loaded
