@@ -238,6 +238,7 @@ void RegisterPressure::find_streamed(const ir::Block& block) {
 void RegisterPressure::find_waves(const ir::Op& product) {
   const int registers = family_of(product).registers(plan_of(product));
   wave_[product.result()] = registers;
+  wave_[product.operand(2)] = 0;  // nothing: each wave begins anew
   for (const auto& op : product.parent->ops) {
     if (op->results.size() != 1) continue;
     const bool follows =
