@@ -28,7 +28,7 @@ Value* mask_where(Builder& build, Value* exists, Value* mask, const Type& pointe
 
 // -------------------------------------------------------------------------------------------------- to registers
 
-void expand_loads(Op& loop, const std::vector<Op*>& loads, bool never_negative, int ahead) {
+void expand_loads(Op& loop, const std::vector<Op*>& loads, bool never_negative, int ahead, Op* product) {
   Block& body = *loop.regions[0];
   LoopSources sources(loop, ahead);
   std::vector<std::vector<Value*>> queue;  // iteration, load
@@ -41,7 +41,10 @@ void expand_loads(Op& loop, const std::vector<Op*>& loads, bool never_negative, 
   LoadStream stream(loop, loads, sources, never_negative, ahead);
   Builder build = before(loop, loop.loc);
   stream.begin(build, load, [&](int) { queue.push_back(std::exchange(loaded, {})); });
-  build.set_before(body.ops.front().get());
+  if (product)
+    build.set_after(product);
+  else
+    build.set_before(body.ops.front().get());
   stream.go_on(build, load);
 
   Op& yield = *body.terminator();

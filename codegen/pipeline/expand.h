@@ -15,7 +15,10 @@ namespace tegula {
 ///     use(x)                       ->      for i, x = q0, y = q1
 ///                                            next = load(a(i + 2 s)) where i + 2 s < upper
 ///                                            use(x); carry y, next
-void expand_loads(ir::Op& loop, const std::vector<ir::Op*>& loads, bool never_negative, int ahead);
+///
+/// They are issued where the iteration begins, or behind the start of `product`, so that it does not wait for them.
+void expand_loads(ir::Op& loop, const std::vector<ir::Op*>& loads, bool never_negative, int ahead,
+                  ir::Op* product = nullptr);
 
 /// Copies that a loop no longer holds, and how they are to be issued.
 struct CopyStream {

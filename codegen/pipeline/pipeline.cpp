@@ -62,14 +62,13 @@ class LoopPipeliner {
     LoopSchedule schedule = schedule_of(loop_);
     never_negative_ = AxisAnalysis(func_).info(ForLoop(loop_).induction()).non_negative;
     const bool all = loop_.has(attr::num_stages);
+    if (schedule.product) multiply_in_waves(loop_, *schedule.product);
     if (!schedule.indices.empty()) run_indices_ahead(schedule);
     const bool loads = !schedule.loads.empty(), copies = !schedule.copies.empty();
     int ahead = fit_loads(func_, context_.target, loop_, schedule.loads, wanted_ahead(schedule.loads, all), all);
-    if (ahead > 0) expand_loads(loop_, schedule.loads, never_negative_, ahead);
-    if (!schedule.product)
-      schedule.stores.clear();
-    else
-      multiply_in_waves(loop_, *schedule.product);
+    Op* product = schedule.stores.empty() ? product_of_iteration(loop_) : nullptr;
+    if (ahead > 0) expand_loads(loop_, schedule.loads, never_negative_, ahead, product);
+    if (!schedule.product) schedule.stores.clear();
     if (copies) ahead = pipeline_copies(schedule);
     if (!schedule.stores.empty() && fit_slots(func_, context_.target, {schedule.stores, later_}, 2) == 2)
       expand_stores(loop_, schedule.stores, *schedule.product);

@@ -49,4 +49,16 @@ void multiply_in_waves(Op& loop, Op& product) {
   product.set(attr::waves, true);
 }
 
+Op* product_of_iteration(Op& loop) {
+  Op* product = nullptr;
+  int all = 0;
+  walk(*loop.regions[0], [&](Op& op) {
+    if (!is_product(op)) return;
+    ++all;
+    product = &op;
+  });
+  if (all != 1 || product->opcode != Opcode::MmaStart || product->parent != loop.regions[0].get()) return nullptr;
+  return begins_anew(*product) ? product : nullptr;
+}
+
 }  // namespace tegula

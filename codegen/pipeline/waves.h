@@ -13,4 +13,8 @@ namespace tegula {
 /// Then only the sums of one wave are there at a time beside acc.
 void multiply_in_waves(ir::Op& loop, ir::Op& product);
 
+/// The product of the loop if it is the only one, runs beside the program and begins with sums of its own, which so are
+/// there within the iteration; else null.
+ir::Op* product_of_iteration(ir::Op& loop);
+
 }  // namespace tegula

@@ -1,10 +1,13 @@
 // wgmma: a warpgroup (four warps) multiplies 64 rows with up to 256 columns, while the warps go on. It reads B from
 // shared memory by itself, and A from there or from registers.
+#include <llvm/IR/PatternMatch.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <map>
 #include <tuple>
 #include <unordered_set>
+#include <utility>
 
 #include "codegen/ir/flow.h"
 #include "codegen/layout/layout_builder.h"
@@ -151,19 +154,29 @@ class Descriptor {
     }
   }
 
-  // That of the operand from (row, column) on. Addresses of shared memory stay below 2^18: no carry leaves their field.
+  // That of the operand from (row, column) on.
   llvm::Value* at(int64_t row, int64_t column) {
-    if (!first_) {
-      auto field = [](int64_t bytes, int shift) { return uint64_t(bytes >> 4 & 0x3fff) << shift; };
-      uint64_t mode = operand_.swizzle == 128 ? 1 : operand_.swizzle == 64 ? 2 : 3;
-      uint64_t fixed = field(operand_.leading_bytes, 16) | field(operand_.stride_bytes, 32) | mode << 62;
-      llvm::Value* begin = l_.b.CreateAnd(l_.b.CreateLShr(base_, 4), l_.i32(0x3fff));
-      first_ = l_.b.CreateOr(l_.b.CreateZExt(begin, l_.b.getInt64Ty()), l_.b.getInt64(fixed));
-    }
-    return l_.b.CreateAdd(first_, l_.b.getInt64(uint64_t(offset(row, column)) >> 4));
+    auto field = [](int64_t bytes, int shift) { return uint64_t(bytes >> 4 & 0x3fff) << shift; };
+    const uint64_t mode = operand_.swizzle == 128 ? 1 : operand_.swizzle == 64 ? 2 : 3;
+    if (!first_) first_ = l_.b.CreateAdd(in_units(base_), l_.i32(int64_t(field(operand_.leading_bytes, 16))));
+    llvm::Value* low = l_.b.CreateAdd(first_, l_.i32(offset(row, column) >> 4));
+    const uint64_t high = field(operand_.stride_bytes, 32) | mode << 62;
+    return l_.b.CreateOr(l_.b.CreateZExt(low, l_.b.getInt64Ty()), l_.b.getInt64(high));
   }
 
  private:
+  // An address of shared memory, below 2^18, in units of 16 bytes. What a slot's number adds to it is known to be some
+  // of these: so the number is a multiplication and an addition away from the descriptor.
+  llvm::Value* in_units(llvm::Value* address) {
+    using namespace llvm::PatternMatch;
+    llvm::Value *x = nullptr, *y = nullptr;
+    uint64_t bytes = 0;
+    if (match(address, m_Add(m_Value(x), m_Value(y)))) return l_.b.CreateAdd(in_units(x), in_units(y));
+    if (match(address, m_Mul(m_Value(x), m_ConstantInt(bytes))) && bytes % 16 == 0)
+      return l_.b.CreateMul(x, l_.i32(int64_t(bytes / 16)));
+    return l_.b.CreateAnd(l_.b.CreateLShr(address, 4), l_.i32(0x3fff));
+  }
+
   int64_t offset(int64_t row, int64_t column) const {
     return int64_t(operand_.to_offset.apply({{Dim::Dim0, int32_t(row)}, {Dim::Dim1, int32_t(column)}})[0]) * bytes_;
   }
@@ -256,30 +269,52 @@ class Product {
     note_order(b_);
   }
 
-  void run() {
+  // In waves: the first one.
+  void start() {
     Regs sums = l_.get(op_.operand(2));
-    const bool waves = op_.get(ir::attr::waves);
-    if (!waves) l_.hw("wgmma_fence", {});
-    Regs done;  // the sums of the wave before, in whose registers the next one's come
-    for (int r = 0; r < int(sums.size()); ++r) {
-      const std::vector<int32_t> origin = acc_.apply({{Dim::Register, r}});
-      if (origin[0] % kRows || origin[1] % columns_) continue;
-      const std::vector<int> registers = instruction_registers(acc_, origin[0], origin[1], columns_);
-      if (waves) l_.hw("wgmma_fence", {});
-      for (size_t i = 0; i < done.size(); ++i) sums[registers[i]] = done[i];
-      multiply(sums, registers, origin[0], origin[1]);
-      if (!waves) continue;
-      l_.hw("wgmma_commit", {});
-      done.clear();
-      for (int i : registers) done.push_back(sums[i]);
-      done = wait_for(l_, done, op_.result()->type.is_float(), 0, true);
-      for (size_t i = 0; i < registers.size(); ++i) sums[registers[i]] = done[i];
-    }
-    if (!waves) l_.hw("wgmma_commit", {});
+    const std::vector<Part> parts = parts_of_sums();
+    issue(sums, op_.get(ir::attr::waves) ? std::vector<Part>{parts.front()} : parts);
     l_.set(op_.result(), std::move(sums));
   }
 
+  // Waits for the first wave, and multiplies the others: what the program does between the two is beside the product.
+  Regs go_on_in_waves() {
+    Regs sums = l_.get(op_.result()), done;  // the sums of the wave before, in whose registers the next one's come
+    bool issued = true;
+    for (const Part& part : parts_of_sums()) {
+      for (size_t i = 0; i < done.size(); ++i) sums[part.registers[i]] = done[i];
+      if (!std::exchange(issued, false)) issue(sums, {part});
+      done.clear();
+      for (int i : part.registers) done.push_back(sums[i]);
+      done = wait_for(l_, done, op_.result()->type.is_float(), 0, true);
+      for (size_t i = 0; i < done.size(); ++i) sums[part.registers[i]] = done[i];
+    }
+    return sums;
+  }
+
  private:
+  // Rows and columns that an instruction multiplies.
+  struct Part {
+    int32_t m, n;
+    std::vector<int> registers;  // of their sums
+  };
+
+  std::vector<Part> parts_of_sums() const {
+    std::vector<Part> parts;
+    for (int r = 0; r < Lowering::num_registers(op_.result()->type); ++r) {
+      const std::vector<int32_t> origin = acc_.apply({{Dim::Register, r}});
+      if (origin[0] % kRows || origin[1] % columns_) continue;
+      parts.push_back({origin[0], origin[1], instruction_registers(acc_, origin[0], origin[1], columns_)});
+    }
+    return parts;
+  }
+
+  void issue(Regs& sums, const std::vector<Part>& parts) {
+    l_.hw("wgmma_fence", {});
+    for (const Part& part : parts) multiply(sums, part);
+    l_.hw("wgmma_commit", {});
+  }
+
   // As many as the plan says, if instructions can begin at all multiples of it; else the most of which that is so.
   int columns_at_once(const ir::Op& op) const {
     const ProductPlan plan = plan_of(op);
@@ -290,8 +325,9 @@ class Product {
     return kColumnStep;
   }
 
-  // The instructions along K for the sums in `registers`, which begin at (m, n).
-  void multiply(Regs& sums, const std::vector<int>& registers, int32_t m, int32_t n) {
+  // The instructions along K.
+  void multiply(Regs& sums, const Part& part) {
+    const auto& [m, n, registers] = part;
     const DepthRange depth = depth_of(op_);
     llvm::SmallVector<llvm::Value*> args, of_b;
     for (int64_t k = depth.begin; k < depth.end; k += instruction_.k) {
@@ -458,13 +494,14 @@ class Wgmma final : public ProductFamily {
             .steps = instructions * k / plan.instruction->k};
   }
 
-  void lower(Lowering& l, const ir::Op& product) const override { Product(l, product).run(); }
+  void lower(Lowering& l, const ir::Op& product) const override { Product(l, product).start(); }
 
   void lower_wait(Lowering& l, const ir::Op& wait) const override {
-    const Regs& sums = l.get(wait.operand(0));
     const ir::Op* start = wait.operand(0)->def;
-    const bool there = start && start->opcode == ir::Opcode::MmaStart && start->get(ir::attr::waves);
-    l.set(wait.result(), there ? sums : wait_for(l, sums, wait.result()->type.is_float(), wait.get(ir::attr::pending)));
+    if (start && start->opcode == ir::Opcode::MmaStart && start->get(ir::attr::waves))
+      return l.set(wait.result(), Product(l, *start).go_on_in_waves());
+    l.set(wait.result(),
+          wait_for(l, l.get(wait.operand(0)), wait.result()->type.is_float(), wait.get(ir::attr::pending)));
   }
 
   /// With S the type of sums and N = 8, 16 .. 256:
