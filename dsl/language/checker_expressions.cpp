@@ -42,7 +42,8 @@ Val Checker::eval_node(const Expr& e) {
       Val v = lookup(e);
       const auto* f = v.get_if<FunctionRef>();
       if (!f || !is_foreign(*f)) return v;
-      if (f->name.starts_with("triton.")) return error(e.loc, fmt::format("unknown name '{}'", f->name));
+      if (f->name.starts_with("triton.") && !f->name.starts_with("triton.tools."))
+        return error(e.loc, fmt::format("unknown name '{}'", f->name));
       return foreign_name(e.loc, fmt::format("'{}' comes from '{}', outside this file", e.text, f->name), f->name,
                           e.text);
     }

@@ -205,6 +205,8 @@ class Checker {
   Val foreign_name(Loc loc, std::string message, std::string_view module, std::string_view name);
   /// A file that is not there, of which this one imports all names.
   std::optional<std::string> missing_star() const;
+  /// A name that a function around the kernel may give a value, which its launches know: warned of without types.
+  std::optional<Val> enclosing_name(const Expr& e);
   Val module_member(const FunctionRef& module, const Expr& e, bool called = false);
   std::optional<Val> resolve_path(std::string_view path) const;
   std::vector<std::string> visible_names() const;
@@ -319,6 +321,8 @@ class Checker {
   /// The value of the loop's variable behind it; nothing where it is not simply that of the last iteration.
   std::optional<Val> last_index(const Stmt& s, const dsl::Range& range, const Val& before);
   void static_for(const Stmt& s, const dsl::Range& range);
+  /// Compile-time values that the loop's body assigns are unknown: how often it runs is.
+  void forget_assigned(const Stmt& loop);
   void unroll(const Stmt& s, std::span<const Val> values, int depth = 0);
   /// The names live before the loop that its body or condition assigns; its variable is one if `with_target`.
   std::vector<Carried> find_carried(const Stmt& loop, bool with_target = false);

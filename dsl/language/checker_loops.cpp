@@ -340,11 +340,21 @@ void Checker::unroll(const Stmt& s, std::span<const Val> values, int depth) {
   }
 }
 
+void Checker::forget_assigned(const Stmt& loop) {
+  std::vector<std::string> names;
+  collect_assigned(loop.body, nullptr, true, names);
+  for (const std::string& name : names)
+    if (auto it = frame_->scope.find(name); it != frame_->scope.end() && !it->second.value.is_value())
+      it->second.value = Val();
+}
+
 void Checker::static_for(const Stmt& s, const dsl::Range& range) {
   if (!range.is_known()) {
     ++unknown_;
     const Val unknown;
+    forget_assigned(s);
     unroll(s, {&unknown, 1});
+    forget_assigned(s);
     --unknown_;
     return;
   }

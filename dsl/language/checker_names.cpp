@@ -223,6 +223,7 @@ Val Checker::lookup(const Expr& e) {
   }
   if (auto path = untyped_ ? missing_star() : std::nullopt)
     return foreign_name(e.loc, fmt::format("'{}' may come from '{}', which is not there", name, *path), *path, name);
+  if (auto value = enclosing_name(e)) return *value;
   std::string fallback;
   if (name == "tl") fallback = "write 'import triton.language as tl' at the top of the file";
   if (name == "triton") fallback = "write 'import triton' at the top of the file";
@@ -232,6 +233,16 @@ Val Checker::lookup(const Expr& e) {
   if (fallback.empty() && find_member("tl", name)) fallback = fmt::format("write 'tl.{}'", name);
   if (fallback.empty()) fallback = nearest_hint(name, visible_names(), dsl::hint_for_other_name(name).value_or(""));
   return error(e.loc, fmt::format("unknown name '{}'", name), fallback);
+}
+
+std::optional<Val> Checker::enclosing_name(const Expr& e) {
+  const Function* function = frame_->function;
+  if (!untyped_ || !function || !file_->is_around(e.text, function->loc.line)) return std::nullopt;
+  const size_t before = diags_.size();
+  Val value = error(e.loc, fmt::format("'{}' is a name of what stands around '{}'", e.text, function->name),
+                    fmt::format("--global {}=VALUE gives a value", e.text));
+  diags_.soften(before);
+  return value;
 }
 
 std::optional<Val> Checker::module_name(const std::string& name, const Expr& use) {
@@ -289,6 +300,13 @@ std::optional<std::string> Checker::missing_star() const {
 
 Val Checker::global_value(const Global& global, const Expr& use) {
   if (auto it = globals_.find(&global); it != globals_.end()) return it->second;
+  if (untyped_ && file_->is_set_by_functions(global.name)) {
+    const size_t before = diags_.size();
+    Val value = error(use.loc, fmt::format("the global '{}' gets its value from a function of the file", global.name),
+                      fmt::format("--global {}=VALUE gives a value", global.name));
+    diags_.soften(before);
+    return value;
+  }
   evaluating_.insert(&global);
   Frame frame, *caller = frame_;
   frame.parent = caller;

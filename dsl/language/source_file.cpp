@@ -9,6 +9,7 @@
 #include <set>
 
 #include "dsl/language/parser.h"
+#include "dsl/language/splitter.h"
 
 namespace tegula::language {
 
@@ -19,6 +20,15 @@ namespace {
 constexpr size_t kMaxFiles = 256;
 constexpr uintmax_t kMaxBytes = uintmax_t(8) << 20;  // of a file
 constexpr int kMaxFolders = 32;                      // above a file
+
+/// Where the word stands in the text from `from` on, npos if it does not.
+size_t find_word(std::string_view text, std::string_view word, size_t from = 0) {
+  for (size_t at = text.find(word, from); at != text.npos; at = text.find(word, at + 1)) {
+    const size_t end = at + word.size();
+    if ((at == 0 || !is_word_char(text[at - 1])) && (end == text.size() || !is_word_char(text[end]))) return at;
+  }
+  return text.npos;
+}
 
 /// "a.b" of "a.b.c" parts as a path: a/b.py or a/b/__init__.py below the folder; empty if neither is there.
 fs::path module_file(const fs::path& folder, std::string_view module) {
@@ -58,7 +68,8 @@ fs::path find_module(const std::string& importing, std::string_view module, cons
   if (!module.starts_with('.')) {
     std::vector<fs::path> roots;
     if (is_file) roots = roots_of(folder, module.substr(0, module.find('.')));
-    if (module != "triton" && !module.starts_with("triton."))  // the compiler is Triton here
+    // The compiler is Triton here, but Triton's tools are files like any others.
+    if (module != "triton" && (!module.starts_with("triton.") || module.starts_with("triton.tools.")))
       roots.insert(roots.end(), folders.begin(), folders.end());
     for (const fs::path& root : roots)
       if (fs::path file = module_file(root, module); !file.empty()) return file;
@@ -175,6 +186,37 @@ const std::vector<std::pair<std::string, std::string>>& SourceFile::modules() co
 
 bool SourceFile::mentions(std::string_view keyword, std::string_view name) const {
   return text_.find(fmt::format("{} {}", keyword, name)) != std::string::npos;
+}
+
+bool SourceFile::is_around(std::string_view name, int line) const {
+  const std::string_view text = text_;
+  std::vector<std::pair<size_t, size_t>> functions;  // around the line: indentation and where they begin
+  size_t begin = 0;
+  for (int i = 1; i <= line; ++i) {
+    const size_t word = text.find_first_not_of(" \t", begin);
+    if (word == text.npos) return false;
+    if (text[word] != '\n' && text[word] != '\r' && text[word] != '#')
+      while (!functions.empty() && word - begin <= functions.back().first) functions.pop_back();
+    if (i < line && (text.substr(word).starts_with("def ") || text.substr(word).starts_with("async def ")))
+      functions.emplace_back(word - begin, begin);
+    if (i == line) break;
+    begin = text.find('\n', begin) + 1;
+    if (begin == 0) return false;
+  }
+  if (functions.empty()) return false;
+  const size_t first = functions.front().second;
+  return find_word(text.substr(first, begin - first), name) != text.npos;
+}
+
+bool SourceFile::is_set_by_functions(std::string_view name) const {
+  const std::string_view text = text_;
+  for (size_t at = find_word(text, "global"); at != text.npos; at = find_word(text, "global", at + 1)) {
+    const size_t begin = text.rfind('\n', at) + 1;
+    const std::string_view line = text.substr(at, text.find('\n', at) - at);
+    const bool is_statement = text.substr(begin, at - begin).find_first_not_of(" \t;") == text.npos;
+    if (is_statement && find_word(line, name) != line.npos) return true;
+  }
+  return false;
 }
 
 const SourceFile::HostFunction* SourceFile::host_function(std::string_view name) const {

@@ -58,6 +58,10 @@ class SourceFile {
   bool read_others() const;
   /// Path and text of the files on disk that have been read besides the first.
   std::vector<std::pair<std::string, std::string>> others() const;
+  /// Whether the functions around the line say the name before it.
+  bool is_around(std::string_view name, int line) const;
+  /// Whether a function of the file says `global name`.
+  bool is_set_by_functions(std::string_view name) const;
   /// What is wrong with the text of an imported file.
   const Diagnostics& mistakes() const { return mistakes_; }
 

@@ -110,7 +110,7 @@ TEST(Imports, ChangedFiles) {
   fs::remove_all(folder);
 }
 
-// Packages that lie elsewhere; the file's own ones come first. Names of Triton's are never looked up there.
+// Packages that lie elsewhere; the file's own ones come first. Of Triton's own only tools are looked up there.
 TEST(Imports, FromOtherFolders) {
   const fs::path folder = fs::temp_directory_path() / ("tegula-folders-" + std::to_string(getpid()));
   fs::create_directories(folder / "installed/library/ops");
@@ -121,11 +121,15 @@ TEST(Imports, FromOtherFolders) {
   std::ofstream(folder / "installed/library/ops/sizes.py") << "N = 5\n";
   std::ofstream(folder / "installed/local.py") << "M = 1\n";
   std::ofstream(folder / "installed/triton/language/__init__.py") << "exp = 3\n";
+  fs::create_directories(folder / "installed/triton/tools");
+  std::ofstream(folder / "installed/triton/tools/places.py")
+      << "import triton\n@triton.jit\ndef place(x):\n    return x + 11\n";
   std::ofstream(folder / "own/local.py") << "M = 7\n";
   const std::string text =
       "import triton\nimport triton.language as tl\nfrom library.ops import helpers\n"
-      "from local import M\nfrom triton.language.random import uint_to_uniform_float as uniform\n@triton.jit\n"
-      "def k(x):\n    tl.store(x, tl.exp(helpers.twice(tl.load(x))) * M * uniform(tl.program_id(0)))\n";
+      "from local import M\nfrom triton.language.random import uint_to_uniform_float as uniform\n"
+      "from triton.tools.places import place\n@triton.jit\n"
+      "def k(x):\n    tl.store(place(x), tl.exp(helpers.twice(tl.load(x))) * M * uniform(tl.program_id(0)))\n";
   const std::vector<ArgType> types{{Elem::F32, true, 16}};
   const std::vector<std::string> folders{folder / "nowhere", folder / "installed"};
   const auto ir = [&](const std::string& name, const std::vector<std::string>& where) {
@@ -134,6 +138,7 @@ TEST(Imports, FromOtherFolders) {
   EXPECT_NE(ir(folder / "own/kernel.py", folders).find("value = 7"), std::string::npos);
   EXPECT_NE(ir(folder / "own/kernel.py", folders).find("value = 5"), std::string::npos);
   EXPECT_NE(ir("<text>", folders).find("exp"), std::string::npos);
+  EXPECT_NE(ir("<text>", folders).find("value = 11"), std::string::npos);
   EXPECT_NE(message_of([&] { ir(folder / "own/kernel.py", {}); }).find("comes from 'library.ops"), std::string::npos);
   fs::remove_all(folder);
 }
