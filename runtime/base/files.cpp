@@ -1,15 +1,18 @@
 #include "runtime/base/files.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <iterator>
 #include <random>
 #include <system_error>
+#include <vector>
 
 #include "runtime/base/error.h"
 #include "runtime/sealing.h"
@@ -24,6 +27,17 @@ void refuse_if_sealed(const char* what, const fs::path& file) {
   if (sealed())
     throw FileError(
         fmt::format("cannot {} '{}': the process is sealed\n  hint: do so before seal()", what, file.string()));
+}
+
+// Whatever the umask. The group may write if it is one of the process's own, as that of a team's folder is.
+constexpr mode_t kFileMode = 0664, kFolderMode = 0775, kOthersWrite = S_IWGRP | S_IWOTH;
+
+// Whether the process is in the group; what is root's group's is as good as root's own.
+bool is_own_group(gid_t group) {
+  if (group == 0 || group == getegid()) return true;
+  std::vector<gid_t> groups(size_t(std::max(0, getgroups(0, nullptr))));
+  const int count = getgroups(int(groups.size()), groups.data());
+  return count > 0 && std::ranges::find(groups.begin(), groups.begin() + count, group) != groups.begin() + count;
 }
 
 std::string last_error() { return std::generic_category().message(errno ? errno : EIO); }
@@ -61,15 +75,40 @@ void replace_file(const fs::path& file, std::string_view bytes) {
   throw FileError(fmt::format("cannot write '{}': {}", file.string(), why));
 }
 
+const char* other_writers(const struct ::stat& info) {
+  if (info.st_mode & S_IWOTH) return "everybody";
+  if ((info.st_mode & S_IWGRP) && !is_own_group(info.st_gid)) return "another group";
+  return nullptr;
+}
+
 std::error_code make_folders(const fs::path& folder) {
   std::error_code error;
   if (folder.empty() || fs::is_directory(folder, error)) return {};
   if (folder.has_parent_path() && folder.parent_path() != folder)
     if (std::error_code above = make_folders(folder.parent_path())) return above;
-  if (mkdir(folder.c_str(), 0775) == 0) return {};
+  if (mkdir(folder.c_str(), kFolderMode) == 0) {
+    struct ::stat info;
+    if (::stat(folder.c_str(), &info) == 0 && other_writers(info)) chmod(folder.c_str(), info.st_mode & ~kOthersWrite);
+    return {};
+  }
   const int why = errno;
   if (why == EEXIST && fs::is_directory(folder, error)) return {};  // by another process, or named with a / behind it
   return {why == EEXIST ? ENOTDIR : why, std::generic_category()};
+}
+
+int open_or_make(const fs::path& file, int flags) {
+  // Whether this call makes the file, only O_EXCL tells; others may make and remove it in between.
+  for (int tries = 3;;) {
+    const int made = open(file.c_str(), flags | O_CREAT | O_EXCL | O_CLOEXEC, kFileMode);
+    if (made >= 0) {
+      struct ::stat info;
+      if (fstat(made, &info) == 0 && other_writers(info)) fchmod(made, info.st_mode & ~kOthersWrite);
+      return made;
+    }
+    if (errno != EEXIST || (flags & O_EXCL)) return -1;
+    const int there = open(file.c_str(), (flags & ~O_CREAT) | O_CLOEXEC);
+    if (there >= 0 || errno != ENOENT || --tries == 0) return there;
+  }
 }
 
 bool lies_on_network(const fs::path& folder) {

@@ -77,12 +77,10 @@ XXH128_canonical_t entry_digest(const Header& header, std::string_view key_and_p
   return digest.value();
 }
 
-// Entries that everybody may write to are not used, and some processes have no umask.
-constexpr mode_t kMode = 0664;
-
 class File {
  public:
-  File(const fs::path& path, int flags) : fd_(open(path.c_str(), flags | O_CLOEXEC, kMode)) {}
+  File(const fs::path& path, int flags)
+      : fd_(flags & O_CREAT ? open_or_make(path, flags) : open(path.c_str(), flags | O_CLOEXEC)) {}
   ~File() { close(); }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
@@ -142,13 +140,6 @@ std::vector<fs::path> default_layers() {
     rest.remove_prefix(std::min(colon + 1, rest.size()));
   }
   return layers;
-}
-
-// Who besides the owner and the process's own group may write to it; null: nobody.
-const char* unsafe_writers(const struct stat& info) {
-  if (info.st_mode & S_IWOTH) return "everybody";
-  if ((info.st_mode & S_IWGRP) && info.st_gid != getegid() && info.st_gid != 0) return "another group";
-  return nullptr;
 }
 
 std::string random_name() {
@@ -310,7 +301,7 @@ void ImageCache::warn_once(const std::string& text) {
 
 // Whether others may write to what has this state; then it is said.
 bool ImageCache::is_unsafe(const char* what, const fs::path& path, const struct stat& info) {
-  const char* writers = unsafe_writers(info);
+  const char* writers = other_writers(info);
   if (writers)
     warn_once(fmt::format("{0} {1} is not used: {2} may write to it (mode {3:o})\n  hint: chmod go-w {1}", what,
                           path.string(), writers, info.st_mode & 07777));

@@ -413,7 +413,7 @@ int TuningStore::open_lock(const TuningProblem& problem, const char* suffix) con
   fs::path folder = impl_->file.parent_path() / "tuning-locks";
   make_folders(folder);
   fs::path path = folder / (content_key({problem.kernel, problem.key, problem.gpu, problem.driver}) + suffix);
-  return open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0664);
+  return open_or_make(path, O_RDWR);
 }
 
 TuningStore::Claim TuningStore::claim(const TuningProblem& problem) {
