@@ -14,7 +14,7 @@ namespace {
 
 std::shared_ptr<Device> open_emulator() {
   EmulatorOptions options;
-  if (const char* target = std::getenv("TEGULA_TARGET")) options.target = target;
+  if (const char* target = std::getenv("TEGULA_TARGET"); target && *target) options.target = target;
   return make_emulator(options);
 }
 

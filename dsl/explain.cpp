@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <limits>
 #include <map>
+#include <mutex>
 #include <set>
 #include <unordered_map>
 
@@ -24,6 +26,7 @@
 #include "codegen/target/target.h"
 #include "dsl/kernel_source.h"
 #include "dsl/tuner.h"
+#include "runtime/base/messages.h"
 #include "runtime/sealing.h"
 #include "runtime/timing.h"
 
@@ -439,7 +442,12 @@ void explain_if_asked(const Kernel& kernel, Device& device, Grid grid, const Lau
   } catch (const std::exception& e) {
     line = detail::json_of_failure(kernel.name(), e.what());
   }
-  std::ofstream(file, std::ios::app) << line << "\n";
+  std::ofstream out(file, std::ios::app);
+  static std::once_flag told;
+  if (!(out << line << "\n").flush())
+    std::call_once(told, [&] {
+      tell(MessageKind::Warning, fmt::format("TEGULA_EXPLAIN: cannot write '{}': {}", file, std::strerror(errno)));
+    });
 } catch (...) {  // it must not stand in the launch's way
 }
 

@@ -16,14 +16,22 @@ std::string as_function(const std::string& text, const std::vector<std::string>&
                      fmt::join(names, ", "), text);
 }
 
+// What is wrong with an expression that was taken for a function of a file: the user wrote no file.
+CompileError in_expression(const std::string& text, const Diagnostics& diags) {
+  Diagnostics out;
+  for (const Diag& diag : diags.list())
+    if (diag.severity == Severity::Error)
+      out.error({}, fmt::format("the grid '{}': {}", text, diag.message)).with_hint(diag.hint);
+  return CompileError(out);
+}
+
 }  // namespace
 
 GridExpression::GridExpression(std::string text) : text_(std::move(text)) {
   Diagnostics diags;
   language::SourceFile file(as_function(text_, {}), "<grid>", diags);
   const auto* function = file.host_function("grid");
-  if (diags.has_errors()) throw CompileError(diags);
-  if (!function || function->diags.has_errors()) {
+  if (diags.has_errors() || !function || function->diags.has_errors()) {
     Diagnostics out;
     out.error({}, fmt::format("'{}' is no grid", text_))
         .with_hint("expected 1 to 3 integers, such as 64 or cdiv(n, BLOCK) or rows, batch");
@@ -58,12 +66,14 @@ Grid GridExpression::operator()(const LaunchArgs& args) const {
   }
   Diagnostics out;
   checker.publish(out);
+  if (out.has_errors()) throw in_expression(text_, out);
   bool fits = extents.size() >= 1 && extents.size() <= 3;
   for (int64_t e : extents) fits = fits && e >= 0 && e <= INT32_MAX;
-  if (!out.has_errors() && !fits)
+  if (!fits) {
     out.error({}, fmt::format("the grid '{}' is {}, expected 1 to 3 integers from 0 to 2^31 - 1", text_,
                               dsl::describe(result)));
-  if (out.has_errors()) throw CompileError(out);
+    throw CompileError(out);
+  }
   extents.resize(3, 1);
   return {unsigned(extents[0]), unsigned(extents[1]), unsigned(extents[2])};
 }

@@ -415,11 +415,15 @@ TuneReport Kernel::tune(Device& device, GridRef grid, const LaunchOptions& optio
                         const TuneOptions& tuning) const {
   if (!autotuning())
     throw LaunchError(
-        fmt::format("kernel '{}' has no configurations to choose from\n  hint: give them with autotune(), or "
-                    "with @triton.autotune in the file",
+        fmt::format("kernel '{}' has no configurations to choose from\n  hint: give them with autotune(), "
+                    "with @triton.autotune in the file, or with --space to `tegula tune`",
                     name()));
   KernelState::TuningLock lock(*state_);
-  return dsl::tune(*state_, device, grid, options, args, tuning);
+  TuneReport report = dsl::tune(*state_, device, grid, options, args, tuning);
+  // Where nothing is timed a launch tells of the mistake itself.
+  for (const TuningResult& r : report.results)
+    if (device.info().emulator && r.config == report.winner) dsl::fail_as_none_works(*state_->source, report.results);
+  return report;
 }
 
 namespace {

@@ -11,13 +11,12 @@
 #include <set>
 #include <thread>
 
-#include "codegen/analysis/cost.h"
 #include "codegen/compile.h"
-#include "codegen/ir/printer.h"
 #include "dsl/hooks.h"
 #include "dsl/listing/prepared.h"
 #include "dsl/specialize.h"
 #include "dsl/timed_buffers.h"
+#include "dsl/tuning_candidates.h"
 #include "runtime/memory.h"
 #include "runtime/sealing.h"
 #include "runtime/stream.h"
@@ -39,6 +38,12 @@ namespace {
 bool environment_says(std::string_view wanted) {
   const char* mode = std::getenv("TEGULA_TUNING");
   return mode && mode == wanted;
+}
+
+void check_environment(const KernelSource& kernel) {
+  const char* mode = std::getenv("TEGULA_TUNING");
+  if (mode && *mode && !environment_says("pinned") && !environment_says("all") && !environment_says("any"))
+    fail(kernel, fmt::format("TEGULA_TUNING is '{}', expected 'pinned', 'all' or 'any'", mode));
 }
 
 std::string value_text(const LaunchArgs::Value& value) {
@@ -76,37 +81,21 @@ TuningProblem describe_problem(const KernelState& state, const Device& device, c
 
 std::string chosen_key(const TuningProblem& problem) { return problem.gpu + "\n" + problem.key; }
 
-/// One configuration of one launch, with everything that a launch needs.
-struct Candidate {
-  LaunchOptions options;  ///< all constexprs given
-  Config config;          ///< the same as a configuration
-  Config declared;        ///< as it was given: without what the launch and heuristics add
-  std::vector<ArgType> types;
-  std::string id;  ///< canonical text, and for a kernel without text the digest of its tile IR
-  Grid grid;
-  std::string no_grid;   ///< why the grid function gave none
-  std::string unusable;  ///< why no tile IR is made of it, found while ranking
-  double predicted_us = 0;
-  std::string surely_spills;  ///< why
-  std::string code;           ///< equal for candidates that become the same code in the same grid; empty: not known
-};
-
 class Tuning {
-  static constexpr size_t kMaxNamed = 10;        ///< configurations in one warning
-  static constexpr double kSurelyTooMany = 1.5;  ///< times the registers that there are, by the model
+  static constexpr size_t kMaxNamed = 10;  ///< configurations in one warning
 
  public:
   Tuning(KernelState& state, Device& device, GridRef grid, const LaunchOptions& options, std::span<const Arg> args,
          const TuneOptions& how)
-      : state_(state), device_(device), grid_(grid), options_(options), args_(args), how_(how) {}
+      : launch_{state, device, grid, options, args, classify(*state.source, options, args)}, how_(how) {}
 
   TuneReport run() {
     auto start = std::chrono::steady_clock::now();
-    types_ = classify(*state_.source, options_, args_);
-    collect();
-    report_.problem = describe_problem(state_, device_, options_, args_);
+    check_environment(*launch_.state.source);
+    candidates_ = candidates_of(launch_);
+    report_.problem = describe_problem(launch_.state, launch_.device, launch_.options, launch_.args);
     bool pinned = how_.mode == TuneOptions::Mode::Pinned || environment_says("pinned") || !may_compile();
-    if (device_.info().emulator) {
+    if (launch_.device.info().emulator) {
       const Candidate& best = environment_says("any") ? any_that_works() : best_predicted();
       choose(best);
       reset(best);
@@ -128,142 +117,30 @@ class Tuning {
   }
 
  private:
-  void collect() {
-    LaunchArgs view = launch_args(*state_.source, args_, options_);
-    const Autotune& tuning = *state_.autotune;
-    std::vector<Config> configs = tuning.prune ? tuning.prune(tuning.configs, view) : tuning.configs;
-    if (configs.empty()) fail(*state_.source, "no configuration is left after pruning");
-    std::set<std::string> seen;
-    for (const Config& config : configs) {
-      Candidate c;
-      c.options = with_heuristics(state_, args_, options_of(config, options_));
-      c.config = config_of(c.options);
-      c.declared = config;
-      c.id = config.to_string();
-      if (!seen.insert(c.id).second) continue;
-      c.types = types_;
-      if (config.pre_hook) {
-        HookedLaunch launch(*state_.source, device_, options_.stream, args_, c.config);
-        config.pre_hook(launch);
-        c.types = classify(*state_.source, options_, launch.values());
-      }
-      identify(c);
-      candidates_.push_back(std::move(c));
-    }
-  }
-
-  // Tile IR tells apart kernels that have no text.
-  void identify(Candidate& c) {
-    if (!state_.source->identity().empty()) return;
-    try {
-      c.id += " @" + content_key({ir::print(*state_.build(c.types, c.options))}).substr(0, 12);
-    } catch (const CompileError&) {  // told when it is compiled
-    }
-  }
-
-  // The user's function is called by the launching thread alone.
-  void make_grids() {
-    for (Candidate& c : candidates_) try {
-        c.grid = grid_(c.config);
-      } catch (const std::exception& e) {
-        c.no_grid = e.what();
-      }
-  }
-
-  // Behind the pipeline the number of stages asked for shows in nothing but what was made of it.
-  static std::string code_of(ir::Func& func, const Candidate& c) {
-    func.attrs.erase("num_stages");
-    return content_key({ir::print(func), fmt::format("{} {} {}", c.grid.x, c.grid.y, c.grid.z)});
-  }
-
-  /// What the model takes of this launch beside a candidate's code.
-  CostInputs cost_inputs() const {
-    CostInputs inputs;
-    inputs.device = &device_.info();
-    const LaunchArgs named = launch_args(*state_.source, args_, options_);
-    const auto params = runtime_params(*state_.source, options_, args_.size());
-    for (size_t i = 0; i < args_.size(); ++i)
-      if (const Arg& arg = args_[i]; arg.kind == Arg::Kind::Pointer && arg.u)
-        inputs.array_bytes[params[i]->name] = int64_t(arg.bytes ? arg.bytes : device_.allocated_bytes(arg.u));
-    for (const auto& [name, value] : named.items())
-      if (const auto* i = std::get_if<int64_t>(&value)) inputs.arguments[name] = *i;
-    return inputs;
-  }
-
-  /// Fills in what the model says of a candidate, or why no tile IR is made of it. Threads call it for candidates of
-  /// their own.
-  void predict(Candidate& c, CostInputs inputs) const {
-    c.predicted_us = INFINITY;
-    try {
-      const Target& target = target_for_sm(device_.info().sm);
-      inputs.programs = int64_t(c.grid.x) * c.grid.y * c.grid.z;
-      inputs.grid = {c.grid.x, c.grid.y, c.grid.z};
-      Diagnostics diags = state_.source->diagnostics();
-      if (!c.no_grid.empty()) return;
-      if (auto func = lay_out(*state_.build(c.types, c.options, target.sm), target, diags)) {
-        const CostEstimate cost = estimate_cost(*func, target, inputs);
-        c.predicted_us = cost.predicted_us;
-        if (cost.dot_flops > 0 && cost.registers > kSurelyTooMany * cost.register_limit)
-          c.surely_spills =
-              fmt::format("about {} registers a thread, of {}: not tried", cost.registers, cost.register_limit);
-        if (!c.declared.pre_hook && !device_.info().emulator) c.code = code_of(*func, c);
-      } else {
-        c.unusable = diags.render();
-      }
-    } catch (const std::exception& e) {  // of ours: no other thread may see it
-      c.unusable = e.what();
-    }
-  }
-
-  /// Sorts the candidates by what the model predicts, the best first.
-  void rank() {
-    make_grids();
-    const CostInputs inputs = cost_inputs();
-    std::atomic<size_t> next{0};
-    auto work = [&] {
-      for (size_t i; (i = next++) < candidates_.size();) predict(candidates_[i], inputs);
-    };
-    unsigned threads = std::min(std::max(1u, std::thread::hardware_concurrency()), unsigned(candidates_.size()));
-    std::vector<std::thread> others;
-    for (unsigned i = 1; i < threads; ++i) others.emplace_back(work);
-    work();
-    for (std::thread& t : others) t.join();
-    std::stable_sort(candidates_.begin(), candidates_.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.predicted_us < b.predicted_us; });
-  }
-
   // Names the configurations that are left out because they do not work, unless none does.
   void warn_of_failed() const {
     std::vector<const TuningResult*> failed;
     for (const TuningResult& r : report_.results)
       if (r.status == TuningResult::Status::Failed) failed.push_back(&r);
     if (failed.empty() || failed.size() == candidates_.size()) return;
-    std::string text = fmt::format("kernel '{}': {} of {} configurations do not work and are left out", state_.name(),
-                                   failed.size(), candidates_.size());
+    std::string text = fmt::format("kernel '{}': {} of {} configurations do not work and are left out",
+                                   launch_.state.name(), failed.size(), candidates_.size());
     for (size_t i = 0; i < failed.size() && i < kMaxNamed; ++i)
       text += fmt::format("\n  {}: {}", failed[i]->config, failed[i]->reason.substr(0, failed[i]->reason.find('\n')));
     if (failed.size() > kMaxNamed) text += fmt::format("\n  ... and {} more", failed.size() - kMaxNamed);
-    state_.tell_once(MessageKind::Warning, text);
+    launch_.state.tell_once(MessageKind::Warning, text);
   }
 
   const Candidate& best_predicted() {
-    rank();
+    rank(launch_, candidates_);
     return candidates_.front();
   }
 
   // The same one each time for a problem, and another one for other problems: tests come to many configurations so, for
   // the time that one of them takes.
   const Candidate& any_that_works() {
-    make_grids();
-    const CostInputs inputs = cost_inputs();
-    const std::string digest = content_key({state_.name(), report_.problem.key});
-    const size_t first = std::stoull(digest.substr(0, 8), nullptr, 16) % candidates_.size();
-    for (size_t i = 0; i < candidates_.size(); ++i) {
-      Candidate& c = candidates_[(first + i) % candidates_.size()];
-      predict(c, inputs);
-      if (c.predicted_us < INFINITY) return c;
-    }
-    return candidates_.front();
+    const std::string digest = content_key({launch_.state.name(), report_.problem.key});
+    return first_that_works(launch_, candidates_, std::stoull(digest.substr(0, 8), nullptr, 16) % candidates_.size());
   }
 
   const Candidate* find(std::string_view id) const {
@@ -273,21 +150,22 @@ class Tuning {
   }
 
   void choose(const Candidate& c) {
-    state_.chosen[chosen_key(report_.problem)] = c.declared;
+    launch_.state.chosen[chosen_key(report_.problem)] = c.declared;
     report_.best = c.config;
     report_.declared = c.declared;
     report_.winner = c.id;
   }
 
   std::vector<TuningResult> known() {
-    std::vector<TuningResult> all = state_.store ? state_.store->results(report_.problem) : std::vector<TuningResult>();
+    std::vector<TuningResult> all =
+        launch_.state.store ? launch_.state.store->results(report_.problem) : std::vector<TuningResult>();
     std::erase_if(all, [&](const TuningResult& r) { return !find(r.config); });
     return all;
   }
 
   void choose_known() {
     report_.results = known();
-    auto winner = state_.store ? state_.store->winner(report_.problem) : std::nullopt;
+    auto winner = launch_.state.store ? launch_.state.store->winner(report_.problem) : std::nullopt;
     const Candidate* best = winner ? find(*winner) : nullptr;
     double least = INFINITY;
     for (const TuningResult& r : report_.results)
@@ -313,24 +191,24 @@ class Tuning {
   }
 
   /// 0: all.
-  size_t most_timed() const { return environment_says("all") ? 0 : size_t(state_.autotune->top_k); }
+  size_t most_timed() const { return environment_says("all") ? 0 : size_t(launch_.state.autotune->top_k); }
 
   // What was found out about a candidate holds for those with its code too.
   void store_twins() {
-    if (!state_.store) return;
+    if (!launch_.state.store) return;
     for (const auto& [id, timed] : twins_)
       for (const TuningResult& r : report_.results) {
         if (r.config != timed) continue;
         TuningResult same = r;
         same.config = id;
-        state_.store->put(report_.problem, same);
+        launch_.state.store->put(report_.problem, same);
       }
   }
 
   // Whether the winner among exactly these candidates is known.
   bool remembered() {
-    if (!state_.store) return false;
-    auto winner = state_.store->winner(report_.problem);
+    if (!launch_.state.store) return false;
+    auto winner = launch_.state.store->winner(report_.problem);
     const Candidate* best = winner ? find(*winner) : nullptr;
     if (!best) return false;
     std::vector<TuningResult> rows = known();
@@ -342,34 +220,35 @@ class Tuning {
   }
 
   void measure() {
-    if (device_.is_capturing(options_.stream))
-      fail(*state_.source,
+    if (launch_.device.is_capturing(launch_.options.stream))
+      fail(*launch_.state.source,
            "its configuration is not known yet, and it cannot be tuned while its stream is captured into a graph\n  "
            "hint: "
            "launch it once, or call tune(), before the capture");
     const bool shared = share_timing();
     std::optional<TuningStore::Claim> claim;
-    if (state_.store) {
-      claim = state_.store->claim(report_.problem);
+    if (launch_.state.store) {
+      claim = launch_.state.store->claim(report_.problem);
       if (how_.mode != TuneOptions::Mode::Refresh && remembered()) return;  // another process was first
     }
     std::vector<TuningResult> rows;
     SearchOptions search_options;
     if (how_.mode != TuneOptions::Mode::Refresh) {
       rows = known();
-      if (state_.store) search_options.incumbent = state_.store->winner(report_.problem).value_or("");
+      if (launch_.state.store) search_options.incumbent = launch_.state.store->winner(report_.problem).value_or("");
     }
     if (rows.size() < candidates_.size()) {
-      rank();
+      rank(launch_, candidates_);
       shorten(search_options.incumbent);
     } else {
-      make_grids();
+      make_grids(launch_, candidates_);
     }
     if (!how_.more_devices.empty() && has_hooks())
-      fail(*state_.source, "other GPUs cannot share the work: its hooks know the arguments of this launch alone");
-    add_worker(device_, options_.stream, {args_.begin(), args_.end()});
+      fail(*launch_.state.source,
+           "other GPUs cannot share the work: its hooks know the arguments of this launch alone");
+    add_worker(launch_.device, launch_.options.stream, {launch_.args.begin(), launch_.args.end()});
     for (Device* device : how_.more_devices)
-      add_worker(*device, nullptr, copies_.on(*device, state_, device_, options_, args_));
+      add_worker(*device, nullptr, copies_.on(*device, launch_.state, launch_.device, launch_.options, launch_.args));
     if (shared) search_options.end = SearchOptions::End::Compare;
     std::vector<const Candidate*> all;
     for (const Candidate& c : candidates_) all.push_back(&c);
@@ -377,16 +256,12 @@ class Tuning {
     workers_.clear();
     report_.results = std::move(outcome.results);
     report_.timed += outcome.timed;
-    if (outcome.best < 0) {
-      std::string reasons;
-      for (const TuningResult& r : report_.results) reasons += fmt::format("\n  {}: {}", r.config, r.reason);
-      fail(*state_.source, fmt::format("none of its {} configurations works{}", report_.results.size(), reasons));
-    }
+    if (outcome.best < 0) fail_as_none_works(*launch_.state.source, report_.results);
     warn_of_failed();
     store_twins();
     const Candidate* best = find(report_.results[size_t(outcome.best)].config);
     choose(*best);
-    if (state_.store) state_.store->set_winner(report_.problem, best->id);
+    if (launch_.state.store) launch_.state.store->set_winner(report_.problem, best->id);
     reset(*best);
   }
 
@@ -400,14 +275,14 @@ class Tuning {
       options.surely_spills.push_back(c->surely_spills);
     }
     options.compile_threads = how_.compile_threads;
-    options.warmup_ms = state_.autotune->warmup_ms;
-    options.rep_ms = state_.autotune->rep_ms;
+    options.warmup_ms = launch_.state.autotune->warmup_ms;
+    options.rep_ms = launch_.state.autotune->rep_ms;
     options.progress = how_.progress;
     options.workers = int(workers_.size());
     SearchOutcome outcome = search(
         ids, predicted, rows, [&](size_t i) { return prepare(*some[i]); },
         [&](const TuningResult& r) {
-          if (state_.store && !hook_error_) state_.store->put(report_.problem, r);
+          if (launch_.state.store && !hook_error_) launch_.state.store->put(report_.problem, r);
         },
         options);
     if (hook_error_) std::rethrow_exception(hook_error_);
@@ -421,10 +296,10 @@ class Tuning {
   // those of processes that came too late to share. False where nothing is shared.
   bool share_timing() {
     const int processes = processes_of_job();
-    if (processes < 2 || !state_.store || how_.mode == TuneOptions::Mode::Refresh || has_hooks()) return false;
-    rank();
-    shorten(state_.store->winner(report_.problem).value_or(""));
-    add_worker(device_, options_.stream, {args_.begin(), args_.end()});
+    if (processes < 2 || !launch_.state.store || how_.mode == TuneOptions::Mode::Refresh || has_hooks()) return false;
+    rank(launch_, candidates_);
+    shorten(launch_.state.store->winner(report_.problem).value_or(""));
+    add_worker(launch_.device, launch_.options.stream, {launch_.args.begin(), launch_.args.end()});
     SearchOptions timing;
     timing.end = SearchOptions::End::Time;
     while (!remembered()) {
@@ -448,7 +323,7 @@ class Tuning {
     std::vector<const Candidate*> mine;
     for (const Candidate* c : open) {
       if (mine.size() == most) break;
-      if (auto claim = state_.store->try_claim(report_.problem, c->id)) {
+      if (auto claim = launch_.state.store->try_claim(report_.problem, c->id)) {
         claims.push_back(std::move(*claim));
         mine.push_back(c);
       } else {
@@ -475,7 +350,7 @@ class Tuning {
     PreparedCandidate out;
     out.facts.config = c.id;
     out.facts.predicted_us = c.predicted_us;
-    auto handle = std::make_shared<LaunchHandle>(state_.load(device_, c.types, c.options));
+    auto handle = std::make_shared<LaunchHandle>(launch_.state.load(launch_.device, c.types, c.options));
     out.facts.registers = handle->image().registers;
     out.facts.spill_bytes = handle->image().spill_bytes;
     out.facts.shared_bytes = handle->image().shared_bytes;
@@ -486,7 +361,7 @@ class Tuning {
     out.time = [this, handles, &c](int runs, int worker) {
       auto& mine = (*handles)[size_t(worker)];
       Worker& w = *workers_[size_t(worker)];
-      if (!mine) mine = std::make_shared<LaunchHandle>(state_.load(w.device, c.types, c.options));
+      if (!mine) mine = std::make_shared<LaunchHandle>(launch_.state.load(w.device, c.types, c.options));
       return time(w, *mine, c, runs);
     };
     return out;
@@ -507,10 +382,10 @@ class Tuning {
   };
 
   void add_worker(Device& device, StreamHandle stream, std::vector<Arg> args) {
-    if (device.info().name != device_.info().name)
-      fail(*state_.source, fmt::format("GPUs of one kind share the work of tuning, found {} and {}",
-                                       device_.info().name, device.info().name));
-    workers_.push_back(std::make_unique<Worker>(state_, device, options_, stream, std::move(args)));
+    if (device.info().name != launch_.device.info().name)
+      fail(*launch_.state.source, fmt::format("GPUs of one kind share the work of tuning, found {} and {}",
+                                              launch_.device.info().name, device.info().name));
+    workers_.push_back(std::make_unique<Worker>(launch_.state, device, launch_.options, stream, std::move(args)));
   }
 
   std::vector<double> time(Worker& w, const LaunchHandle& handle, const Candidate& c, int runs) {
@@ -552,7 +427,7 @@ class Tuning {
   // ---- Hooks
 
   bool is_hooked(const Candidate& c) const {
-    return c.declared.pre_hook || state_.autotune->pre_hook || state_.autotune->post_hook;
+    return c.declared.pre_hook || launch_.state.autotune->pre_hook || launch_.state.autotune->post_hook;
   }
 
   bool has_hooks() const {
@@ -571,8 +446,8 @@ class Tuning {
   }
 
   void run_hooked(Worker& w, const LaunchHandle& handle, const Candidate& c, Event& start, Event& stop) {
-    const Autotune& tuning = *state_.autotune;
-    HookedLaunch launch(*state_.source, w.device, w.stream, w.args, c.config);
+    const Autotune& tuning = *launch_.state.autotune;
+    HookedLaunch launch(*launch_.state.source, w.device, w.stream, w.args, c.config);
     call_hook([&] {
       if (c.declared.pre_hook) c.declared.pre_hook(launch);
       if (tuning.pre_hook) tuning.pre_hook(launch, false);
@@ -591,19 +466,14 @@ class Tuning {
 
   // The arguments as the launch is to find them, now that the choice is made.
   void reset(const Candidate& best) {
-    if (!state_.autotune->pre_hook) return;
-    HookedLaunch launch(*state_.source, device_, options_.stream, args_, best.config);
-    state_.autotune->pre_hook(launch, true);
+    if (!launch_.state.autotune->pre_hook) return;
+    HookedLaunch launch(*launch_.state.source, launch_.device, launch_.options.stream, launch_.args, best.config);
+    launch_.state.autotune->pre_hook(launch, true);
   }
 
-  KernelState& state_;
-  Device& device_;
-  GridRef grid_;
-  const LaunchOptions& options_;
-  std::span<const Arg> args_;
+  TunedLaunch launch_;
   const TuneOptions& how_;
 
-  std::vector<ArgType> types_;
   std::vector<Candidate> candidates_;
   std::vector<std::pair<std::string, std::string>> twins_;  ///< candidates and those that were timed in their place
   BufferCopies copies_;                                     ///< on other devices; outlive the workers
@@ -643,6 +513,12 @@ std::optional<Config> listed_choice(KernelState& state, const Device& device, co
 TuningProblem problem_of(const KernelState& state, const Device& device, const LaunchOptions& options,
                          std::span<const Arg> args) {
   return describe_problem(state, device, options, args);
+}
+
+void fail_as_none_works(const KernelSource& kernel, const std::vector<TuningResult>& failed) {
+  std::string reasons;
+  for (const TuningResult& r : failed) reasons += fmt::format("\n  {}: {}", r.config, r.reason);
+  fail(kernel, fmt::format("none of its {} configurations works{}", failed.size(), reasons));
 }
 
 TuneReport tune(KernelState& state, Device& device, GridRef grid, const LaunchOptions& options,

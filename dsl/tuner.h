@@ -45,4 +45,7 @@ TuningProblem problem_of(const detail::KernelState& state, const Device& device,
 TuneReport tune(detail::KernelState& state, Device& device, detail::GridRef grid, const LaunchOptions& options,
                 std::span<const Arg> args, const TuneOptions& tuning);
 
+/// Throws the LaunchError that none of the configurations works, with the reason of each.
+[[noreturn]] void fail_as_none_works(const KernelSource& kernel, const std::vector<TuningResult>& failed);
+
 }  // namespace tegula::dsl

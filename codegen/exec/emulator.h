@@ -26,7 +26,7 @@ struct EmulatorOptions {
   int resident_programs = 0;      ///< programs that a worker runs at a time; 0: one, or more where atomics may spin
   size_t stack_bytes = 64 << 10;  ///< stack of a thread
   /// Accesses to the same bytes that nothing orders are errors; one worker runs all programs then. Also where the
-  /// environment variable TEGULA_EMULATOR_CHECK is set to another value than 0.
+  /// environment variable TEGULA_EMULATOR_CHECK is "1" or "nan".
   bool check_races = false;
   /// The first operations on numbers whose results are NaNs are warned of; implies check_races, which warns of integer
   /// arithmetic: sums and products of int32 in addresses that do not fit, divisions by 0, shifts by too much. Also

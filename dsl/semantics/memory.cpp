@@ -14,9 +14,12 @@ ir::Value* pointer(Sema& s, const Val& x, const char* function) {
   if (const auto* tuple = x.get_if<TupleVal>(); tuple && tuple->items->size() == 1)
     return pointer(s, tuple->items->front(), function);
   if (x.is_value() && x.value()->type.pointer) return x.value();
+  const bool integers = x.is_value() && x.value()->type.is_integer();
   if (!x.is_poison())
     s.error(fmt::format("{} takes a pointer or a tile of pointers, found {}", function, describe(x)),
-            x.is<None>() ? "the argument is None: test `p is not None` first" : "");
+            x.is<None>() ? "the argument is None: test `p is not None` first"
+            : integers   ? "an argument of the launch is a pointer if it is an array there, and not a number"
+                         : "");
   return nullptr;
 }
 

@@ -325,7 +325,9 @@ TEST_F(ErrorsTest, Arguments) {
   EXPECT_EQ(message_of<CompileError>([&] { program.kernel("k").launch(*device_, {1}, {}, 4096, 1, 1.0); }),
             "k.py:6:5: error: store takes a pointer or a tile of pointers, found int32\n"
             "        tl.store(x + n, eps)\n"
-            "        ^~~~~~~~~~~~~~~~~~~~\n");
+            "        ^~~~~~~~~~~~~~~~~~~~\n"
+            "  hint: an argument of the launch is a pointer if it is an array there, and not a number\n"
+            "  see docs/language.md#functions\n");
   expect_works();
 }
 

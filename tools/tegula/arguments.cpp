@@ -1,6 +1,7 @@
 #include "tools/tegula/arguments.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -18,6 +19,18 @@ void add_launch_options(CLI::App& app, LaunchOptions& options) {
                "The code does not wait for earlier kernels itself: launches cannot overlap");
   app.add_flag("--cooperative-grid", options.cooperative_grid, "All programs of a launch run at once");
   app.add_flag("--no-fp-fusion{false}", options.enable_fp_fusion, "A product and a sum never become one fma");
+}
+
+std::string note_of_untyped(const Kernel& kernel, const std::vector<std::string>& args, const CompileError& mistake) {
+  std::vector<std::string> names;
+  for (const KernelParam& p : kernel.params()) {
+    const bool given =
+        std::any_of(args.begin(), args.end(), [&](const auto& arg) { return arg.starts_with(p.name + "="); });
+    if (!p.is_constexpr && !p.annotated && !given) names.push_back(p.name);
+  }
+  if (names.empty() || std::string_view(mistake.what()).find("pointer") == std::string_view::npos) return "";
+  return fmt::format("  note: no --arg gives the type of {}: taken as int32; a pointer is --arg {}='*f32'\n",
+                     fmt::join(names, ", "), names.front());
 }
 
 }  // namespace tegula::cli

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <memory>
+#include <optional>
 
 #include "dsl/package_writer.h"
 #include "runtime/base/files.h"
@@ -59,6 +60,18 @@ void tell_of(const PackagedKernel& kernel) {
   }
 }
 
+/// Nothing if a kernel has mistakes, which are told then.
+std::optional<BuiltPackage> build(const Options& o, const std::vector<ListedKernel>& all,
+                                  const PackageOptions& options) try {
+  return build_package(all, options);
+} catch (const CompileError& e) {
+  if (o.json || !o.list.empty()) throw;
+  const KernelName name = parse_kernel_name(o.wanted.kernel);
+  const Program program = load_program(name.file, o.wanted.globals, o.wanted.import_folders);
+  fmt::print(stderr, "{}{}", e.what(), note_of_untyped(find_kernel(program, name), o.wanted.args, e));
+  return std::nullopt;
+}
+
 int build_command(const Options& o) {
   std::vector<ListedKernel> all;
   if (!o.wanted.kernel.empty()) all.push_back(o.wanted);
@@ -73,7 +86,9 @@ int build_command(const Options& o) {
     options.progress = tell_of;
   std::optional<PrivateKey> key;  // read first: a wrong one is told before anything is compiled
   if (!o.key.empty()) key = PrivateKey::read(o.key);
-  const BuiltPackage built = build_package(all, options);
+  const std::optional<BuiltPackage> wanted = build(o, all, options);
+  if (!wanted) return 1;
+  const BuiltPackage& built = *wanted;
   built.package.write(o.output, key ? &*key : nullptr);
   const std::string symbol = package_symbol(o.output);
   if (!o.header.empty()) replace_file(o.header, c_header(built.package, symbol, !o.object.empty()));

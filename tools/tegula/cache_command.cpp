@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/base/files.h"
 #include "runtime/store/image_cache.h"
 #include "runtime/tuning/tuning_store.h"
 #include "tools/tegula/arguments.h"
@@ -63,8 +64,7 @@ void export_to(TuningStore& store, const std::string& path) {
 }
 
 void import_from(TuningStore& store, const std::string& path) {
-  std::ifstream in(path);
-  if (!in) throw FileError(fmt::format("'{}' cannot be read", path));
+  std::istringstream in(read_file(path));
   fmt::print("{} tuning results read from {}\n", store.import_text(in, path), path);
 }
 

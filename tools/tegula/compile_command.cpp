@@ -105,27 +105,12 @@ void print_times(const std::vector<PassTime>& times) {
   fmt::print(stderr, "{:8.3f} ms  together\n", sum);
 }
 
-/// Names of the arguments whose type nothing tells, so that they are int32.
-std::vector<std::string> untyped(const Kernel& kernel, const std::vector<std::string>& args) {
-  std::vector<std::string> names;
-  for (const KernelParam& p : kernel.params()) {
-    const bool given =
-        std::any_of(args.begin(), args.end(), [&](const auto& arg) { return arg.starts_with(p.name + "="); });
-    if (!p.is_constexpr && !p.annotated && !given) names.push_back(p.name);
-  }
-  return names;
-}
-
 Shared<ir::Func> tile_func(const Kernel& kernel, const std::vector<ArgType>& types, const LaunchOptions& launch,
                            const Options& o, const Target& target) try {
   return kernel.tile_func(types, launch, target.name);
 } catch (const CompileError& e) {
   if (o.json) throw;
-  fmt::print(stderr, "{}", e.what());
-  const bool of_pointers = std::string_view(e.what()).find("pointer") != std::string_view::npos;
-  if (const auto names = untyped(kernel, o.args); of_pointers && !names.empty())
-    fmt::print(stderr, "  note: no --arg gives the type of {}: taken as int32; a pointer is --arg {}='*f32'\n",
-               fmt::join(names, ", "), names.front());
+  fmt::print(stderr, "{}{}", e.what(), note_of_untyped(kernel, o.args, e));
   return nullptr;
 }
 

@@ -23,6 +23,8 @@ def load(path, globals=None):
 
 def parse(text, name="<text>", globals=None):
     """The same from text; `name` stands for the file in messages and is where imports are looked for from."""
+    if not isinstance(text, str):
+        raise TypeError(f"parse() takes the text of a file as a str, found {type(text).__name__}")
     array, keep = global_values(globals or {})
     folders = import_folders()
     return Program(

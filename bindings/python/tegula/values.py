@@ -2,6 +2,7 @@
 
 import ctypes
 import operator
+import reprlib
 import sys
 
 from .dtypes import BOOL, DOUBLE, INT, NEXT, NONE, STRING, TUPLE, double_bits, dtype_of
@@ -81,7 +82,7 @@ def constexpr_words(value, keep):
         number = operator.index(value)
     except TypeError:
         raise Wrong(
-            f"{value!r} ({type(value).__name__}) cannot be a compile-time value; expected None, a bool, an int, a "
+            f"{reprlib.repr(value)} ({type(value).__name__}) cannot be a compile-time value; expected None, a bool, an int, a "
             "float, a str, a dtype or a tuple of such") from None
     if not -2**63 <= number < 2**63:
         raise Wrong(f"{number} does not fit 64 bits")

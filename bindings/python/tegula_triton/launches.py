@@ -165,7 +165,7 @@ class Replacement:
 
     def warm_up(self, grid, args, kwargs):
         """What a launch would run, without launching. Arguments may stand for others, as in JITFunction.warmup()."""
-        by_triton = lambda why: run_by_triton(self.function, *args, grid=grid, warmup=True, **kwargs)
+        by_triton = lambda why: self._run_by_triton(why, grid, args, kwargs, warmup=True)
         with counted_seconds():
             if self._take_text():
                 stand_ins = tuple(map(stand_in, args)), {name: stand_in(x) for name, x in kwargs.items()}
@@ -233,8 +233,18 @@ class Replacement:
     def _launch_by_triton(self, why, grid, args, kwargs):
         if self.kernel is not None:
             self.kernel._learns = False  # the form of this call must not be recognised
-        count_refusal(self.function.__name__, why)
-        return run_by_triton(self.function, *args, grid=grid, warmup=False, **kwargs)
+        why = count_refusal(self.function.__name__, why)
+        return self._run_by_triton(why, grid, args, kwargs, warmup=False)
+
+    def _run_by_triton(self, why, grid, args, kwargs, warmup):
+        try:
+            return run_by_triton(self.function, *args, grid=grid, warmup=warmup, **kwargs)
+        except RuntimeError as error:
+            if "active drivers" not in str(error):
+                raise
+            # Without a GPU Triton says no more than that, and nobody would know what is wrong with the launch.
+            raise RuntimeError(f"{(why or '').strip()}\n(so Tegula refuses this launch of {self.function.__name__}(), and "
+                               "Triton, which it goes to then, finds no GPU)") from None
 
     def _form(self, args, kwargs):
         """What of a call decides on whether Tegula takes it: constexprs, options, types and devices."""

@@ -72,8 +72,11 @@ uint64_t seed_of(const EmulatorOptions& options) {
 }
 
 std::string_view checks_in_environment() {
-  const char* value = std::getenv("TEGULA_EMULATOR_CHECK");
-  return value && std::string_view(value) != "0" ? value : "";
+  const char* text = std::getenv("TEGULA_EMULATOR_CHECK");
+  const std::string_view value = text ? text : "";
+  if (!value.empty() && value != "0" && value != "1" && value != "nan")
+    throw DeviceError(fmt::format("TEGULA_EMULATOR_CHECK is '{}', expected '1', 'nan' or '0'", value));
+  return value == "0" ? "" : value;
 }
 bool wants_nans(const EmulatorOptions& options) { return options.check_nans || checks_in_environment() == "nan"; }
 bool wants_checks(const EmulatorOptions& options) {

@@ -47,6 +47,7 @@ class Describer {
   }
 
  private:
+  static constexpr uint64_t kNearArgument = 1 << 20;  ///< what is farther behind an argument's address is not its array
   static constexpr const char* kVerbs[] = {"read", "write", "atomic operation"};
 
   std::string happened() const {
@@ -57,7 +58,9 @@ class Describer {
       case Fault::GlobalBounds: {
         Range near;
         std::string where = memory_.describe(fault_.address, fault_.bytes, &near);
-        return fmt::format("out-of-bounds {} at {:#x}, {}{}", access, fault_.address, where, argument_into(near));
+        const std::string argument = argument_into(near);
+        return fmt::format("out-of-bounds {} at {:#x}, {}{}", access, fault_.address, where,
+                           argument.empty() && !memory_.was_freed(fault_.address) ? argument_to_nothing() : argument);
       }
       case Fault::GlobalAlignment:
         return fmt::format("misaligned {} at {:#x}, which is not a multiple of {}", access, fault_.address,
@@ -187,6 +190,24 @@ class Describer {
       if (range.contains(value, 1)) return fmt::format(" (argument '{}')", image_.params[i].name);
     }
     return "";
+  }
+
+  // Arrays without elements have an address that stands for no memory, or none.
+  std::string argument_to_nothing() const {
+    const auto table = memory_.table();
+    uint64_t nearest = 0;
+    const std::string* name = nullptr;
+    for (size_t i = 0; i < image_.params.size(); ++i) {
+      if (!image_.params[i].pointer) continue;
+      uint64_t value;
+      std::memcpy(&value, args_[i], sizeof value);
+      if (value > fault_.address || fault_.address - value > kNearArgument || (name && value < nearest)) continue;
+      if (std::ranges::any_of(*table, [&](const Range& range) { return range.contains(value, 1); })) continue;
+      nearest = value, name = &image_.params[i].name;
+    }
+    if (!name) return "";
+    if (nearest == 0) return fmt::format("; the argument '{}' is null", *name);
+    return fmt::format("; the argument '{}' points to no memory: has its array no elements?", *name);
   }
 
   const Fault& fault_;

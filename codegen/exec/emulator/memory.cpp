@@ -153,6 +153,11 @@ std::shared_ptr<const RangeTable> GlobalMemory::table() const {
   return table_ = table;
 }
 
+bool GlobalMemory::was_freed(uint64_t address) const {
+  std::lock_guard lock(mutex_);
+  return std::ranges::any_of(freed_, [&](const Range& range) { return range.contains(address, 1); });
+}
+
 std::string GlobalMemory::describe(uint64_t address, uint64_t bytes, Range* near) const {
   if (near) *near = {};
   auto ranges = table();

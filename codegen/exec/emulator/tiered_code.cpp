@@ -23,7 +23,8 @@ TieredCode::TieredCode(Jit& jit, const KernelImage& image, const Target& target,
   }
   if (!fits())
     throw DeviceError(fmt::format(
-        "kernel '{}' needs {} bytes of stack a thread on the emulator, which gives {} (EmulatorOptions::stack_bytes)",
+        "kernel '{}' needs {} bytes of stack a thread on the emulator, which gives {}\n  hint: with smaller blocks or "
+        "more warps a thread has fewer elements; EmulatorOptions::stack_bytes gives more",
         image.kernel, first_->frame_bytes + kBodyStack, stack_bytes));
   code_ = &first_->code;
 }

@@ -58,6 +58,11 @@ class Errors(unittest.TestCase):
             self.text(TypeError, self.launch(x, x, None, 8, BLOCK=[8])),
             "add(), constexpr 'BLOCK': [8] (list) cannot be a compile-time value; expected None, a bool, an int, a float, "
             "a str, a dtype or a tuple of such")
+        self.assertRegex(
+            self.text(TypeError, self.launch(x, x, None, 8, BLOCK=list(range(100)))),
+            r"constexpr 'BLOCK': \[0, 1, .{,40}\.\.\.\] \(list\) cannot be a compile-time value")
+        self.assertEqual(self.text(TypeError, lambda: tegula.parse(b"x = 1")),
+                         "parse() takes the text of a file as a str, found bytes")
         self.assertEqual(
             self.text(TypeError, lambda: tegula.reinterpret(x, "f99")),
             "'f99' is no dtype; supported are bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, "

@@ -249,6 +249,8 @@ class Launches(unittest.TestCase):
             with self.assertRaises(Exception) as raised:  # Triton says so, or that there is no GPU
                 kernels.refused[(1, )](self.out, BLOCK=64)
             self.assertNotIsInstance(raised.exception, tegula.Error)
+            if not torch.cuda.is_available():
+                self.assertRegex(str(raised.exception), r"(?s)no_such_function.*\(so Tegula refuses this launch of refused\(\)")
             found, reason = tegula_triton.report().refused["refused"]
             self.assertEqual(found, count)
             self.assertIn("no_such_function", reason)
@@ -262,6 +264,8 @@ class Launches(unittest.TestCase):
             with self.assertRaises(Exception) as raised:
                 kernels.add[(1, )](*arguments)
             self.assertNotIsInstance(raised.exception, tegula.Error)
+            if not torch.cuda.is_available():
+                self.assertIn("(so Tegula refuses this launch of add(), and Triton", str(raised.exception))
             tegula_triton.report(clear=True)
             kernels.add[(1, )](self.out, self.x, self.x, 50, BLOCK=64)
             kernels.add[(1, )](self.out, self.x, self.x, 50, 64)

@@ -533,6 +533,12 @@ TEST(Debug, TheOrderOfThreadsFollowsFromTheEnvironment) {
   EXPECT_EQ(message_of<DeviceError>([] { make_emulator(); }),
             "TEGULA_EMULATOR_SEED is '7x', expected a whole number from 0 on");
   unsetenv("TEGULA_EMULATOR_SEED");
+  const char* check = std::getenv("TEGULA_EMULATOR_CHECK");
+  const std::string before = check ? check : "";
+  setenv("TEGULA_EMULATOR_CHECK", "nans", 1);
+  EXPECT_EQ(message_of<DeviceError>([] { make_emulator(); }),
+            "TEGULA_EMULATOR_CHECK is 'nans', expected '1', 'nan' or '0'");
+  setenv("TEGULA_EMULATOR_CHECK", before.c_str(), 1);
 }
 
 // The code that one device has made serves the next one, of another process at that, and tells of faults as before.

@@ -1,0 +1,144 @@
+#include "dsl/tuning_candidates.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <set>
+#include <thread>
+
+#include "codegen/analysis/cost.h"
+#include "codegen/compile.h"
+#include "codegen/ir/printer.h"
+#include "dsl/hooks.h"
+#include "dsl/specialize.h"
+#include "dsl/tuner.h"
+#include "runtime/base/error.h"
+
+namespace tegula::dsl {
+
+namespace {
+
+constexpr double kSurelyTooMany = 1.5;  ///< times the registers that there are, by the model
+
+// Tile IR tells apart kernels that have no text.
+void identify(const TunedLaunch& launch, Candidate& c) {
+  if (!launch.state.source->identity().empty()) return;
+  try {
+    c.id += " @" + content_key({ir::print(*launch.state.build(c.types, c.options))}).substr(0, 12);
+  } catch (const CompileError&) {  // told when it is compiled
+  }
+}
+
+// Behind the pipeline the number of stages asked for shows in nothing but what was made of it.
+std::string code_of(ir::Func& func, const Candidate& c) {
+  func.attrs.erase("num_stages");
+  return content_key({ir::print(func), fmt::format("{} {} {}", c.grid.x, c.grid.y, c.grid.z)});
+}
+
+// What the model takes of this launch beside a candidate's code.
+CostInputs cost_inputs(const TunedLaunch& launch) {
+  CostInputs inputs;
+  inputs.device = &launch.device.info();
+  const LaunchArgs named = launch_args(*launch.state.source, launch.args, launch.options);
+  const auto params = runtime_params(*launch.state.source, launch.options, launch.args.size());
+  for (size_t i = 0; i < launch.args.size(); ++i)
+    if (const Arg& arg = launch.args[i]; arg.kind == Arg::Kind::Pointer && arg.u)
+      inputs.array_bytes[params[i]->name] = int64_t(arg.bytes ? arg.bytes : launch.device.allocated_bytes(arg.u));
+  for (const auto& [name, value] : named.items())
+    if (const auto* i = std::get_if<int64_t>(&value)) inputs.arguments[name] = *i;
+  return inputs;
+}
+
+// Fills in what the model says of a candidate, or why no tile IR is made of it. Threads call it for candidates of their
+// own.
+void predict(const TunedLaunch& launch, Candidate& c, CostInputs inputs) {
+  c.predicted_us = INFINITY;
+  try {
+    const Target& target = target_for_sm(launch.device.info().sm);
+    inputs.programs = int64_t(c.grid.x) * c.grid.y * c.grid.z;
+    inputs.grid = {c.grid.x, c.grid.y, c.grid.z};
+    Diagnostics diags = launch.state.source->diagnostics();
+    if (!c.no_grid.empty()) return;
+    if (auto func = lay_out(*launch.state.build(c.types, c.options, target.sm), target, diags)) {
+      const CostEstimate cost = estimate_cost(*func, target, inputs);
+      c.predicted_us = cost.predicted_us;
+      if (cost.dot_flops > 0 && cost.registers > kSurelyTooMany * cost.register_limit)
+        c.surely_spills =
+            fmt::format("about {} registers a thread, of {}: not tried", cost.registers, cost.register_limit);
+      if (!c.declared.pre_hook && !launch.device.info().emulator) c.code = code_of(*func, c);
+    } else {
+      c.unusable = diags.render();
+    }
+  } catch (const std::exception& e) {  // of ours: no other thread may see it
+    c.unusable = e.what();
+  }
+}
+
+}  // namespace
+
+std::vector<Candidate> candidates_of(const TunedLaunch& launch) {
+  const KernelSource& source = *launch.state.source;
+  const Autotune& tuning = *launch.state.autotune;
+  const LaunchArgs view = launch_args(source, launch.args, launch.options);
+  std::vector<Config> configs = tuning.prune ? tuning.prune(tuning.configs, view) : tuning.configs;
+  if (configs.empty())
+    throw LaunchError(fmt::format("kernel '{}': no configuration is left after pruning", source.name()));
+  std::vector<Candidate> candidates;
+  std::set<std::string> seen;
+  for (const Config& config : configs) {
+    Candidate c;
+    c.options = with_heuristics(launch.state, launch.args, options_of(config, launch.options));
+    c.config = config_of(c.options);
+    c.declared = config;
+    c.id = config.to_string();
+    if (!seen.insert(c.id).second) continue;
+    c.types = launch.types;
+    if (config.pre_hook) {
+      HookedLaunch hooked(source, launch.device, launch.options.stream, launch.args, c.config);
+      config.pre_hook(hooked);
+      c.types = classify(source, launch.options, hooked.values());
+    }
+    identify(launch, c);
+    candidates.push_back(std::move(c));
+  }
+  return candidates;
+}
+
+void make_grids(const TunedLaunch& launch, std::vector<Candidate>& candidates) {
+  for (Candidate& c : candidates) try {
+      c.grid = launch.grid(c.config);
+    } catch (const std::exception& e) {
+      c.no_grid = e.what();
+    }
+}
+
+void rank(const TunedLaunch& launch, std::vector<Candidate>& candidates) {
+  make_grids(launch, candidates);
+  const CostInputs inputs = cost_inputs(launch);
+  std::atomic<size_t> next{0};
+  auto work = [&] {
+    for (size_t i; (i = next++) < candidates.size();) predict(launch, candidates[i], inputs);
+  };
+  unsigned threads = std::min(std::max(1u, std::thread::hardware_concurrency()), unsigned(candidates.size()));
+  std::vector<std::thread> others;
+  for (unsigned i = 1; i < threads; ++i) others.emplace_back(work);
+  work();
+  for (std::thread& t : others) t.join();
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.predicted_us < b.predicted_us; });
+}
+
+const Candidate& first_that_works(const TunedLaunch& launch, std::vector<Candidate>& candidates, size_t first) {
+  make_grids(launch, candidates);
+  const CostInputs inputs = cost_inputs(launch);
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    Candidate& c = candidates[(first + i) % candidates.size()];
+    predict(launch, c, inputs);
+    if (c.predicted_us < INFINITY) return c;
+  }
+  return candidates.front();
+}
+
+}  // namespace tegula::dsl

@@ -1,0 +1,51 @@
+// The configurations that a launch may have: what each of them needs, and how fast the cost model takes it to be.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dsl/kernel_state.h"
+
+namespace tegula::dsl {
+
+/// A launch whose configuration is to be chosen.
+struct TunedLaunch {
+  detail::KernelState& state;
+  Device& device;
+  detail::GridRef grid;
+  const LaunchOptions& options;
+  std::span<const Arg> args;
+  std::vector<ArgType> types;
+};
+
+/// One configuration of one launch, with everything that a launch needs.
+struct Candidate {
+  LaunchOptions options;  ///< all constexprs given
+  Config config;          ///< the same as a configuration
+  Config declared;        ///< as it was given: without what the launch and heuristics add
+  std::vector<ArgType> types;
+  std::string id;  ///< canonical text, and for a kernel without text the digest of its tile IR
+  Grid grid;
+  std::string no_grid;   ///< why the grid function gave none
+  std::string unusable;  ///< why no tile IR is made of it, found while ranking
+  double predicted_us = 0;
+  std::string surely_spills;  ///< why
+  std::string code;           ///< equal for candidates that become the same code in the same grid; empty: not known
+};
+
+/// Those of the kernel's configurations that pruning leaves, each once. Calls the configurations' hooks. Throws
+/// LaunchError where none is left.
+std::vector<Candidate> candidates_of(const TunedLaunch& launch);
+
+/// Calls the user's function for each, which the launching thread alone may do.
+void make_grids(const TunedLaunch& launch, std::vector<Candidate>& candidates);
+
+/// Makes the grids, and sorts the candidates by what the model predicts, the best first.
+void rank(const TunedLaunch& launch, std::vector<Candidate>& candidates);
+
+/// Makes the grids, and gives the first candidate of which tile IR is made, from number `first` on and round about; the
+/// first of all if there is none.
+const Candidate& first_that_works(const TunedLaunch& launch, std::vector<Candidate>& candidates, size_t first);
+
+}  // namespace tegula::dsl
