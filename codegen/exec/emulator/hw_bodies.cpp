@@ -1,19 +1,18 @@
 #include "codegen/exec/emulator/hw_bodies.h"
 
-#include <atomic>
 #include <bit>
 #include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <functional>
 #include <limits>
 #include <type_traits>
 
 #include "codegen/exec/debug/recording.h"
-#include "codegen/exec/emulator/access.h"
 #include "codegen/exec/emulator/approximations.h"
+#include "codegen/exec/emulator/atomic_bodies.h"
 #include "codegen/exec/emulator/matrix_product.h"
+#include "codegen/exec/emulator/memory_bodies.h"
 #include "codegen/exec/emulator/scheduler.h"
 #include "codegen/exec/emulator/thunk.h"
 #include "codegen/exec/emulator/wgmma.h"
@@ -23,77 +22,6 @@
 namespace tegula::emulator {
 
 namespace {
-
-// ---- Memory
-
-template <class T>
-T load_global(uint64_t address, T other, uint32_t predicate, uint32_t site) {
-  this_worker->keep_pace(Fiber::Moved::In);
-  if (!predicate) return other;
-  T value;
-  std::memcpy(&value, global_access(address, sizeof(T), Access::Read, site), sizeof(T));
-  return value;
-}
-
-template <class T>
-void store_global(uint64_t address, T value, uint32_t predicate, uint32_t site) {
-  this_worker->keep_pace(Fiber::Moved::Out);
-  if (predicate) std::memcpy(global_access(address, sizeof(T), Access::Write, site, &value), &value, sizeof(T));
-}
-
-template <int n>
-void load_global_vector(uint32_t* result, uint64_t address, const uint32_t* other, uint32_t predicate, uint32_t site) {
-  this_worker->keep_pace(Fiber::Moved::In);
-  std::memcpy(result, predicate ? global_access(address, 4 * n, Access::Read, site) : other, 4 * n);
-}
-
-template <int n>
-void store_global_vector(uint64_t address, const uint32_t* values, uint32_t predicate, uint32_t site) {
-  this_worker->keep_pace(Fiber::Moved::Out);
-  if (predicate) std::memcpy(global_access(address, 4 * n, Access::Write, site, values), values, 4 * n);
-}
-
-template <class T>
-T load_shared(uint32_t address, uint32_t site) {
-  T value;
-  std::memcpy(&value, shared_access(this_worker->fiber(), address, sizeof(T), Access::Read, site), sizeof(T));
-  return value;
-}
-
-template <class T>
-T load_shared_or(uint32_t address, T other, uint32_t predicate, uint32_t site) {
-  return predicate ? load_shared<T>(address, site) : other;
-}
-
-template <class T>
-void store_shared(uint32_t address, T value, uint32_t predicate, uint32_t site) {
-  if (!predicate) return;
-  std::memcpy(shared_access(this_worker->fiber(), address, sizeof(T), Access::Write, site, &value), &value, sizeof(T));
-}
-
-template <int n>
-void load_shared_vector(uint32_t* result, uint32_t address, uint32_t site) {
-  std::memcpy(result, shared_access(this_worker->fiber(), address, 4 * n, Access::Read, site), 4 * n);
-}
-
-template <int n>
-void store_shared_vector(uint32_t address, const uint32_t* values, uint32_t predicate, uint32_t site) {
-  if (!predicate) return;
-  std::memcpy(shared_access(this_worker->fiber(), address, 4 * n, Access::Write, site, values), values, 4 * n);
-}
-
-/// Replaces what stands at the address by add(old); returns the old value. Other fibers run first, so that one that
-/// spins on an atomic does not keep the one it waits for from running.
-template <class T, class Add>
-T atomic_update(uint64_t address, uint32_t predicate, uint32_t site, Add add) {
-  if (!predicate) return T{};
-  this_worker->yield();
-  std::atomic_ref<T> target(*static_cast<T*>(global_access(address, sizeof(T), Access::Atomic, site)));
-  T old = target.load(std::memory_order_relaxed);
-  while (!target.compare_exchange_weak(old, add(old), std::memory_order_seq_cst, std::memory_order_relaxed)) {
-  }
-  return old;
-}
 
 // ---- Warp exchanges
 
@@ -182,7 +110,7 @@ void emu_mma(Sum* result, const uint32_t* a, const uint32_t* b, const Sum* c, ui
   std::memcpy(result, x.sums[lane], sizeof x.sums[lane]);
 }
 
-// ---- The bodies, in the order of hw.def
+// ---- The bodies, in the order of hw.def; those of accesses and of atomic operations stand in headers of their own
 
 uint32_t emu_thread_id() { return this_worker->fiber().thread; }
 uint32_t emu_cluster_id_x() { return this_worker->fiber().program->x; }
@@ -273,214 +201,6 @@ uint64_t emu_shfl_idx_b64(uint64_t value, uint32_t index, uint32_t place) {
   return shuffle(value, place, [=](uint32_t) { return index; });
 }
 
-uint32_t emu_ld_global_b8(uint64_t address, uint32_t other, uint32_t predicate, uint32_t site) {
-  return predicate ? load_global<uint8_t>(address, 0, 1, site) : other;
-}
-uint32_t emu_ld_global_b16(uint64_t address, uint32_t other, uint32_t predicate, uint32_t site) {
-  return load_global(address, uint16_t(other), predicate, site);
-}
-uint32_t emu_ld_global_b32(uint64_t address, uint32_t other, uint32_t predicate, uint32_t site) {
-  return load_global(address, other, predicate, site);
-}
-uint64_t emu_ld_global_b64(uint64_t address, uint64_t other, uint32_t predicate, uint32_t site) {
-  return load_global(address, other, predicate, site);
-}
-constexpr auto emu_ld_global_v2b32 = load_global_vector<2>;
-constexpr auto emu_ld_global_v4b32 = load_global_vector<4>;
-
-void emu_st_global_b8(uint64_t address, uint32_t value, uint32_t predicate, uint32_t site) {
-  store_global(address, uint8_t(value), predicate, site);
-}
-void emu_st_global_b16(uint64_t address, uint32_t value, uint32_t predicate, uint32_t site) {
-  store_global(address, uint16_t(value), predicate, site);
-}
-constexpr auto emu_st_global_b32 = store_global<uint32_t>;
-constexpr auto emu_st_global_b64 = store_global<uint64_t>;
-constexpr auto emu_st_global_v2b32 = store_global_vector<2>;
-constexpr auto emu_st_global_v4b32 = store_global_vector<4>;
-
-template <class T>
-T emu_atom_add(uint64_t address, T value, uint32_t predicate, uint32_t site) {
-  return atomic_update<T>(address, predicate, site, [=](T old) { return old + value; });
-}
-constexpr auto emu_atom_add_i32 = emu_atom_add<uint32_t>;
-constexpr auto emu_atom_add_i64 = emu_atom_add<uint64_t>;
-template <class T>
-uint16_t sum_of(uint16_t a, uint16_t b) {
-  return T(T::of_bits(a) + T::of_bits(b)).bits;
-}
-template <class T>
-uint32_t emu_atom_add_16(uint64_t address, uint32_t value, uint32_t predicate, uint32_t site) {
-  return atomic_update<uint16_t>(address, predicate, site,
-                                 [=](uint16_t old) { return sum_of<T>(old, uint16_t(value)); });
-}
-template <class T>
-uint32_t emu_atom_add_16x2(uint64_t address, uint32_t value, uint32_t predicate, uint32_t site) {
-  return atomic_update<uint32_t>(address, predicate, site, [=](uint32_t old) {
-    return uint32_t(sum_of<T>(uint16_t(old), uint16_t(value)) |
-                    uint32_t(sum_of<T>(uint16_t(old >> 16), uint16_t(value >> 16))) << 16);
-  });
-}
-constexpr auto emu_atom_add_f16 = emu_atom_add_16<float16>;
-constexpr auto emu_atom_add_bf16 = emu_atom_add_16<bfloat16>;
-constexpr auto emu_atom_add_f16x2 = emu_atom_add_16x2<float16>;
-constexpr auto emu_atom_add_bf16x2 = emu_atom_add_16x2<bfloat16>;
-template <int n, auto add_word>
-void emu_atom_add_vector(uint32_t* result, uint64_t address, const uint32_t* values, uint32_t predicate,
-                         uint32_t site) {
-  for (int i = 0; i < n; ++i) result[i] = add_word(address + 4 * uint64_t(i), values[i], predicate, site);
-}
-constexpr auto emu_atom_add_v2f16x2 = emu_atom_add_vector<2, emu_atom_add_f16x2>;
-constexpr auto emu_atom_add_v4f16x2 = emu_atom_add_vector<4, emu_atom_add_f16x2>;
-constexpr auto emu_atom_add_v2bf16x2 = emu_atom_add_vector<2, emu_atom_add_bf16x2>;
-constexpr auto emu_atom_add_v4bf16x2 = emu_atom_add_vector<4, emu_atom_add_bf16x2>;
-float emu_atom_add_f32(uint64_t address, float value, uint32_t predicate, uint32_t site) {
-  return std::bit_cast<float>(atomic_update<uint32_t>(address, predicate, site, [=](uint32_t old) {
-    return std::bit_cast<uint32_t>(std::bit_cast<float>(old) + value);
-  }));
-}
-uint32_t add_f32(uint64_t address, uint32_t value, uint32_t predicate, uint32_t site) {
-  return std::bit_cast<uint32_t>(emu_atom_add_f32(address, std::bit_cast<float>(value), predicate, site));
-}
-constexpr auto emu_atom_add_v2f32 = emu_atom_add_vector<2, add_f32>;
-constexpr auto emu_atom_add_v4f32 = emu_atom_add_vector<4, add_f32>;
-double emu_atom_add_f64(uint64_t address, double value, uint32_t predicate, uint32_t site) {
-  return std::bit_cast<double>(atomic_update<uint64_t>(address, predicate, site, [=](uint64_t old) {
-    return std::bit_cast<uint64_t>(std::bit_cast<double>(old) + value);
-  }));
-}
-/// The smaller or larger one, of `Number` as which the bits count.
-template <class Bits, class Number, bool larger>
-Bits emu_atom_extreme(uint64_t address, Bits value, uint32_t predicate, uint32_t site) {
-  return atomic_update<Bits>(address, predicate, site,
-                             [=](Bits old) { return (Number(old) < Number(value)) == larger ? value : old; });
-}
-constexpr auto emu_atom_min_s32 = emu_atom_extreme<uint32_t, int32_t, false>;
-constexpr auto emu_atom_min_u32 = emu_atom_extreme<uint32_t, uint32_t, false>;
-constexpr auto emu_atom_min_s64 = emu_atom_extreme<uint64_t, int64_t, false>;
-constexpr auto emu_atom_min_u64 = emu_atom_extreme<uint64_t, uint64_t, false>;
-constexpr auto emu_atom_max_s32 = emu_atom_extreme<uint32_t, int32_t, true>;
-constexpr auto emu_atom_max_u32 = emu_atom_extreme<uint32_t, uint32_t, true>;
-constexpr auto emu_atom_max_s64 = emu_atom_extreme<uint64_t, int64_t, true>;
-constexpr auto emu_atom_max_u64 = emu_atom_extreme<uint64_t, uint64_t, true>;
-/// The smaller or larger one of 16-bit floats; a NaN gives way to a number.
-template <class T, bool larger>
-uint32_t emu_atom_extreme_16(uint64_t address, uint32_t value, uint32_t predicate, uint32_t site) {
-  return atomic_update<uint16_t>(address, predicate, site, [=](uint16_t old) {
-    const float a = T::of_bits(old), b = T::of_bits(uint16_t(value));
-    return T(larger ? std::fmax(a, b) : std::fmin(a, b)).bits;
-  });
-}
-constexpr auto emu_atom_min_f16 = emu_atom_extreme_16<float16, false>;
-constexpr auto emu_atom_min_bf16 = emu_atom_extreme_16<bfloat16, false>;
-constexpr auto emu_atom_max_f16 = emu_atom_extreme_16<float16, true>;
-constexpr auto emu_atom_max_bf16 = emu_atom_extreme_16<bfloat16, true>;
-template <class T, class Function>
-T emu_atom_bits(uint64_t address, T value, uint32_t predicate, uint32_t site) {
-  return atomic_update<T>(address, predicate, site, [=](T old) { return Function()(old, value); });
-}
-struct Second {
-  template <class T>
-  T operator()(T, T value) const {
-    return value;
-  }
-};
-constexpr auto emu_atom_and_b32 = emu_atom_bits<uint32_t, std::bit_and<>>;
-constexpr auto emu_atom_and_b64 = emu_atom_bits<uint64_t, std::bit_and<>>;
-constexpr auto emu_atom_or_b32 = emu_atom_bits<uint32_t, std::bit_or<>>;
-constexpr auto emu_atom_or_b64 = emu_atom_bits<uint64_t, std::bit_or<>>;
-constexpr auto emu_atom_xor_b32 = emu_atom_bits<uint32_t, std::bit_xor<>>;
-constexpr auto emu_atom_xor_b64 = emu_atom_bits<uint64_t, std::bit_xor<>>;
-constexpr auto emu_atom_xchg_b32 = emu_atom_bits<uint32_t, Second>;
-constexpr auto emu_atom_xchg_b64 = emu_atom_bits<uint64_t, Second>;
-template <class T, class Parameter = T>
-Parameter emu_atom_cas(uint64_t address, Parameter compare, Parameter value, uint32_t predicate, uint32_t site) {
-  return atomic_update<T>(address, predicate, site, [=](T old) { return old == T(compare) ? T(value) : old; });
-}
-constexpr auto emu_atom_cas_b16 = emu_atom_cas<uint16_t, uint32_t>;
-constexpr auto emu_atom_cas_b32 = emu_atom_cas<uint32_t>;
-constexpr auto emu_atom_cas_b64 = emu_atom_cas<uint64_t>;
-
-uint32_t emu_ld_shared_b8(uint32_t address, uint32_t site) { return load_shared<uint8_t>(address, site); }
-uint32_t emu_ld_shared_b16(uint32_t address, uint32_t site) { return load_shared<uint16_t>(address, site); }
-constexpr auto emu_ld_shared_b32 = load_shared<uint32_t>;
-constexpr auto emu_ld_shared_b64 = load_shared<uint64_t>;
-constexpr auto emu_ld_shared_or_b32 = load_shared_or<uint32_t>;
-constexpr auto emu_ld_shared_or_b64 = load_shared_or<uint64_t>;
-constexpr auto emu_ld_shared_v2b32 = load_shared_vector<2>;
-constexpr auto emu_ld_shared_v4b32 = load_shared_vector<4>;
-void emu_st_shared_b8(uint32_t address, uint32_t value, uint32_t predicate, uint32_t site) {
-  store_shared(address, uint8_t(value), predicate, site);
-}
-void emu_st_shared_b16(uint32_t address, uint32_t value, uint32_t predicate, uint32_t site) {
-  store_shared(address, uint16_t(value), predicate, site);
-}
-constexpr auto emu_st_shared_b32 = store_shared<uint32_t>;
-constexpr auto emu_st_shared_b64 = store_shared<uint64_t>;
-constexpr auto emu_st_shared_v2b32 = store_shared_vector<2>;
-constexpr auto emu_st_shared_v4b32 = store_shared_vector<4>;
-uint32_t emu_address_in_block(uint32_t address, uint32_t block) {
-  const Program& own = *this_worker->fiber().program;
-  if (block >= own.cluster->blocks.size()) {
-    Fault fault;
-    fault.address = block;
-    fault.bytes = uint32_t(own.cluster->blocks.size());
-    misuse("an address in block {address} of the cluster, which has {bytes}", {}, fault);
-  }
-  return own.cluster->blocks[block]->shared_base + (address - own.shared_base);
-}
-template <class T>
-T load_cluster(uint32_t address, uint32_t site) {
-  T value;
-  std::memcpy(&value, cluster_access(address, sizeof(T), site, Access::Read), sizeof(T));
-  return value;
-}
-template <int n>
-void load_cluster_vector(uint32_t* result, uint32_t address, uint32_t site) {
-  std::memcpy(result, cluster_access(address, 4 * n, site, Access::Read), 4 * n);
-}
-uint32_t emu_ld_cluster_b8(uint32_t address, uint32_t site) { return load_cluster<uint8_t>(address, site); }
-uint32_t emu_ld_cluster_b16(uint32_t address, uint32_t site) { return load_cluster<uint16_t>(address, site); }
-constexpr auto emu_ld_cluster_b32 = load_cluster<uint32_t>;
-constexpr auto emu_ld_cluster_b64 = load_cluster<uint64_t>;
-constexpr auto emu_ld_cluster_v2b32 = load_cluster_vector<2>;
-constexpr auto emu_ld_cluster_v4b32 = load_cluster_vector<4>;
-template <class T>
-void store_cluster(uint32_t address, T value, uint32_t predicate, uint32_t site) {
-  if (predicate) std::memcpy(cluster_access(address, sizeof(T), site), &value, sizeof(T));
-}
-template <int n>
-void store_cluster_vector(uint32_t address, const uint32_t* values, uint32_t predicate, uint32_t site) {
-  if (predicate) std::memcpy(cluster_access(address, 4 * n, site), values, 4 * n);
-}
-void emu_st_cluster_b8(uint32_t address, uint32_t value, uint32_t predicate, uint32_t site) {
-  store_cluster(address, uint8_t(value), predicate, site);
-}
-void emu_st_cluster_b16(uint32_t address, uint32_t value, uint32_t predicate, uint32_t site) {
-  store_cluster(address, uint16_t(value), predicate, site);
-}
-constexpr auto emu_st_cluster_b32 = store_cluster<uint32_t>;
-constexpr auto emu_st_cluster_b64 = store_cluster<uint64_t>;
-constexpr auto emu_st_cluster_v2b32 = store_cluster_vector<2>;
-constexpr auto emu_st_cluster_v4b32 = store_cluster_vector<4>;
-void emu_st_async_b32(uint32_t address, uint32_t value, uint32_t barrier, uint32_t predicate, uint32_t site) {
-  if (predicate) issue_async_store(address, value, sizeof value, barrier, {site});
-}
-void emu_st_async_b64(uint32_t address, uint64_t value, uint32_t barrier, uint32_t predicate, uint32_t site) {
-  if (predicate) issue_async_store(address, value, sizeof value, barrier, {site});
-}
-uint32_t emu_atom_shared_add_i32(uint32_t address, uint32_t value, uint32_t predicate, uint32_t site) {
-  if (!predicate) return 0;
-  void* at = shared_access(this_worker->fiber(), address, sizeof value, Access::Atomic, site);
-  uint32_t old;
-  std::memcpy(&old, at, sizeof old);
-  const uint32_t sum = old + value;
-  std::memcpy(at, &sum, sizeof sum);
-  return old;
-}
-void emu_red_shared_add_i32(uint32_t address, uint32_t value, uint32_t predicate, uint32_t site) {
-  emu_atom_shared_add_i32(address, value, predicate, site);
-}
 constexpr auto emu_ldmatrix_x1 = load_matrices<1, false>;
 constexpr auto emu_ldmatrix_x2 = load_matrices<2, false>;
 constexpr auto emu_ldmatrix_x4 = load_matrices<4, false>;
