@@ -25,7 +25,8 @@ const char* other_writers(const struct ::stat& info);
 /// above hands on, `other_writers` has nobody who may write to what is made. The error of the system, or none.
 std::error_code make_folders(const std::filesystem::path& folder);
 
-/// open(), with O_CREAT and O_CLOEXEC. If that makes the file, no `other_writers` may write to it, as with make_folders.
+/// open(), with O_CREAT and O_CLOEXEC. If that makes the file, no `other_writers` may write to it, as with
+/// make_folders.
 int open_or_make(const std::filesystem::path& file, int flags);
 
 /// Whether other hosts, or programs that stand for such, may see what lies there: NFS, SMB, Lustre, FUSE, ...

@@ -355,12 +355,14 @@ TEST_F(Command, TuneOnTheEmulatorTakesTheModelsChoice) {
   EXPECT_HAS(r.out, "best    BLOCK=");
   r = tegula(arrays);
   EXPECT_EQ(r.status, 1);
-  EXPECT_HAS(r.err, "kernel 'add' has no configurations to choose from\n  hint: give them with autotune(), with "
-                    "@triton.autotune in the file, or with --space to `tegula tune`");
+  EXPECT_HAS(r.err,
+             "kernel 'add' has no configurations to choose from\n  hint: give them with autotune(), with "
+             "@triton.autotune in the file, or with --space to `tegula tune`");
   r = tegula(arrays + "--constexpr BLOCK=256 --space num_warps=3,5");
   EXPECT_EQ(r.status, 1);
-  EXPECT_HAS(r.err, "kernel 'add': none of its 2 configurations works\n  num_warps=3: kernel 'add': num_warps is 3, "
-                    "expected 1, 2, 4, 8, 16 or 32\n  num_warps=5: ");
+  EXPECT_HAS(r.err,
+             "kernel 'add': none of its 2 configurations works\n  num_warps=3: kernel 'add': num_warps is 3, "
+             "expected 1, 2, 4, 8, 16 or 32\n  num_warps=5: ");
   r = tegula(arrays + "--space BLOCK=256..many");
   EXPECT_EQ(r.status, 2);
   EXPECT_HAS(r.err, "--space 'BLOCK=256..many': 'many' is no integer; expected BLOCK=LOW..HIGH");

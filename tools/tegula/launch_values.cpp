@@ -94,9 +94,9 @@ LaunchValues::LaunchValues(const LaunchTexts& o, const Kernel& kernel) : takes_t
     if (!scalar)
       throw UsageError(fmt::format(
           "--arg '{}': '{}' is no number\n  hint: {}", text, number,
-          takes_types_ ? "types are for arrays alone, '*f32'; a number decides how much a launch does"
-                       : fmt::format("an array is --random {0}=f32[1024], --zeros {0}=f32[1024] or --in {0}=FILE.npy",
-                                     name)));
+          takes_types_
+              ? "types are for arrays alone, '*f32'; a number decides how much a launch does"
+              : fmt::format("an array is --random {0}=f32[1024], --zeros {0}=f32[1024] or --in {0}=FILE.npy", name)));
     add(name, text).scalar = *scalar;
   }
   for (const auto& [argument, value] : values_) check_argument_name(kernel, argument);

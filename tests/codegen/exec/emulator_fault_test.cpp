@@ -19,8 +19,9 @@ TEST(EmulatorFault, ReportsAccessOutOfBoundsAndGoesOn) {
   EXPECT_CONTAINS(text, "which is not a multiple of 4\n  at k.py:3:5, program (0, 0, 0), thread 0");
   text = error_of_launch(*kernel, {1}, x.address(), x.address(), past + 12, 1);
   EXPECT_CONTAINS(text, "out-of-bounds write of 4 bytes");
-  EXPECT_CONTAINS(text, "12 bytes past the end of a 4084-byte allocation; the argument 'z' points to no memory: has its "
-                        "array no elements?\n");
+  EXPECT_CONTAINS(text,
+                  "12 bytes past the end of a 4084-byte allocation; the argument 'z' points to no memory: has its "
+                  "array no elements?\n");
   text = error_of_launch(*kernel, {1}, x.address() - 8, x.address(), z.address(), 1);
   EXPECT_CONTAINS(text, "8 bytes before the start of a 4096-byte allocation");
   text = error_of_launch(*kernel, {1}, uint64_t(0), x.address(), z.address(), 1);

@@ -124,7 +124,8 @@ TEST_F(SemanticsFunctions, Load) {
 TEST_F(SemanticsFunctions, LoadErrors) {
   Val p = pointers(Elem::F16, {32}), mask = tile(Elem::I1, {16});
   call("load", {tile(Elem::I32, {16})});
-  EXPECT_EQ(errors(), "load takes a pointer or a tile of pointers, found tile of [16] int32 (an argument of the launch "
+  EXPECT_EQ(errors(),
+            "load takes a pointer or a tile of pointers, found tile of [16] int32 (an argument of the launch "
             "is a pointer if it is an array there, and not a number)");
   call("load", {p, mask});
   EXPECT_EQ(errors(),
