@@ -65,6 +65,36 @@ double median_ratio(const Way& way, const Way& base) {
   return median(std::move(ratios));
 }
 
+// Each way in turn, forwards and backwards.
+void time_in_turns(std::vector<Way>& ways, const Stream& stream, int pairs, int launches) {
+  auto time = [&](Way& way) {
+    stream.synchronize();
+    auto start = std::chrono::steady_clock::now();
+    way.launch(launches);
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / launches;
+  };
+  for (int warmup = 0; warmup < 3; ++warmup)
+    for (Way& way : ways) time(way);
+  for (int round = 0; round < pairs; ++round)
+    for (size_t i = 0; i < ways.size(); ++i) {
+      Way& way = ways[round % 2 == 0 ? i : ways.size() - 1 - i];
+      way.us.push_back(time(way));
+    }
+  stream.synchronize();
+}
+
+// In the order of run()'s list.
+void print(const std::vector<Way>& ways, size_t tensor_maps) {
+  for (const Way& way : ways)
+    fmt::print("  {:38} {:7.3f} us   {:.3f} of the bare call\n", way.name, median(way.us), median_ratio(way, ways[0]));
+  fmt::print("{} tensor maps: {:.3f} of the launch without\n", tensor_maps, median_ratio(ways[7], ways[6]));
+  const Way &tuned = ways[4], &overlapping = ways[5];
+  fmt::print("LaunchHandle / cuLaunchKernel {:.3f}, / cuLaunchKernelEx {:.3f}; ", median_ratio(ways[1], ways[0]),
+             median_ratio(ways[1], overlapping));
+  fmt::print("tuned Kernel::launch / cuLaunchKernel {:.3f}, / cuLaunchKernelEx {:.3f}; A/A {:.3f}\n",
+             median_ratio(tuned, ways[0]), median_ratio(tuned, overlapping), median_ratio(ways.back(), ways[0]));
+}
+
 int run(int pairs, int launches) {
   const cuda::Driver driver = cuda::Driver::open();
   const std::shared_ptr<Device> device = open_cuda_device();
@@ -149,20 +179,7 @@ int run(int pairs, int launches) {
       {"the same with tensor maps", [&](int count) { launch_product(with_maps, count); }},
       {"cuLaunchKernel again", bare},
   };
-  auto time = [&](Way& way) {
-    stream.synchronize();
-    auto start = std::chrono::steady_clock::now();
-    way.launch(launches);
-    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / launches;
-  };
-  for (int warmup = 0; warmup < 3; ++warmup)
-    for (Way& way : ways) time(way);
-  for (int round = 0; round < pairs; ++round)
-    for (size_t i = 0; i < ways.size(); ++i) {
-      Way& way = ways[round % 2 == 0 ? i : ways.size() - 1 - i];
-      way.us.push_back(time(way));
-    }
-  stream.synchronize();
+  time_in_turns(ways, stream, pairs, launches);
   driver.call(driver.module_unload, module);
 
   const std::vector<float> result = out_buffer.download<float>(stream);
@@ -172,16 +189,7 @@ int run(int pairs, int launches) {
   }
   fmt::print("{}: host time of a launch, {} arguments, medians of {} blocks of {} launches\n", device->info().name,
              args.size(), pairs, launches);
-  for (const Way& way : ways)
-    fmt::print("  {:38} {:7.3f} us   {:.3f} of the bare call\n", way.name, median(way.us), median_ratio(way, ways[0]));
-  fmt::print("{} tensor maps: {:.3f} of the launch without\n", with_maps.image().tensor_maps.maps.size(),
-             median_ratio(ways[7], ways[6]));
-  const Way &tuned_way = ways[4], &overlapping = ways[5];
-  fmt::print("LaunchHandle / cuLaunchKernel {:.3f}, / cuLaunchKernelEx {:.3f}; ", median_ratio(ways[1], ways[0]),
-             median_ratio(ways[1], overlapping));
-  fmt::print("tuned Kernel::launch / cuLaunchKernel {:.3f}, / cuLaunchKernelEx {:.3f}; A/A {:.3f}\n",
-             median_ratio(tuned_way, ways[0]), median_ratio(tuned_way, overlapping),
-             median_ratio(ways.back(), ways[0]));
+  print(ways, with_maps.image().tensor_maps.maps.size());
   return 0;
 }
 

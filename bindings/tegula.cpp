@@ -197,7 +197,7 @@ tegula_status tegula_device_emulator(const char* target, tegula_device** device)
     given(device, "device");
     EmulatorOptions options;
     if (!target) target = std::getenv("TEGULA_TARGET");
-    if (target) options.target = target;
+    if (target && *target) options.target = target;
     *device = wrap(make_emulator(options));
   });
 }

@@ -1,6 +1,7 @@
 #include "dsl/grid.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "dsl/language/checker_impl.h"
 #include "dsl/language/host_values.h"
@@ -17,11 +18,14 @@ std::string as_function(const std::string& text, const std::vector<std::string>&
 }
 
 // What is wrong with an expression that was taken for a function of a file: the user wrote no file.
-CompileError in_expression(const std::string& text, const Diagnostics& diags) {
+CompileError in_expression(const std::string& text, const std::vector<std::string>& names, const Diagnostics& diags) {
   Diagnostics out;
   for (const Diag& diag : diags.list())
-    if (diag.severity == Severity::Error)
-      out.error({}, fmt::format("the grid '{}': {}", text, diag.message)).with_hint(diag.hint);
+    if (diag.severity == Severity::Error) {
+      const bool is_strange = diag.hint.empty() && diag.message.starts_with("unknown name");
+      out.error({}, fmt::format("the grid '{}': {}", text, diag.message))
+          .with_hint(is_strange ? fmt::format("it may name {}", fmt::join(names, ", ")) : diag.hint);
+    }
   return CompileError(out);
 }
 
@@ -66,7 +70,7 @@ Grid GridExpression::operator()(const LaunchArgs& args) const {
   }
   Diagnostics out;
   checker.publish(out);
-  if (out.has_errors()) throw in_expression(text_, out);
+  if (out.has_errors()) throw in_expression(text_, names, out);
   bool fits = extents.size() >= 1 && extents.size() <= 3;
   for (int64_t e : extents) fits = fits && e >= 0 && e <= INT32_MAX;
   if (!fits) {

@@ -255,9 +255,12 @@ void BoundCall::check_memory(const OperandInfo& info, const Tensor& t) const {
   if (t.elements() == 0) return;
   const size_t last = size_t(t.rank) - 1;
   if (!info.any_strides && t.rank > 0 && t.shape[last] > 1 && t.strides[last] != 1)
-    refuse(fmt::format("the elements of a row of {} lie {} apart, expected side by side", info.name, t.strides[last]));
+    refuse(
+        fmt::format("the elements of a row of {} lie {} apart, expected side by side\n  hint: pass a contiguous copy",
+                    info.name, t.strides[last]));
   for (size_t d = 0; d < size_t(t.rank); ++d)
-    if (t.strides[d] < 0) refuse(fmt::format("{} has the negative stride {}", info.name, t.strides[d]));
+    if (t.strides[d] < 0)
+      refuse(fmt::format("{} has the negative stride {}\n  hint: pass a contiguous copy", info.name, t.strides[d]));
   if (info.any_strides) return;
   for (size_t d = 0; d < last && t.rank > 0; ++d)
     if (t.shape[d] > 1 && t.strides[d] < t.shape[last])

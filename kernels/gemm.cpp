@@ -69,8 +69,10 @@ AnyMatrix operand(const BoundCall& call, const char* name, bool& transposed) {
   const Tensor& t = *call.tensor(name);
   if (t.shape[1] <= 1 || t.strides[1] == 1) return {t.address, t.elem, t.shape[0], t.shape[1], t.strides[0]};
   if (t.shape[0] > 1 && t.strides[0] != 1)
-    call.refuse(fmt::format("the elements of a row of {} lie {} apart and those of a column {}, expected side by side",
-                            name, t.strides[1], t.strides[0]));
+    call.refuse(
+        fmt::format("the elements of a row of {} lie {} apart and those of a column {}, expected side by side\n  "
+                    "hint: pass a contiguous copy",
+                    name, t.strides[1], t.strides[0]));
   transposed = !transposed;
   return {t.address, t.elem, t.shape[1], t.shape[0], t.strides[1]};
 }

@@ -54,7 +54,8 @@ std::optional<Assembled> assemble(const KernelImage& image, std::string& why) {
     return Assembled{made.cubin, made.registers, made.spill_bytes,
                      fmt::format("the driver of {}", device->info().name)};
   } catch (const DeviceError& e) {
-    why = fmt::format("{}, and no GPU can be used: {}", missing, e.what());
+    const std::string_view text = e.what();  // whose hint is for those who want the GPU
+    why = fmt::format("{}, and no GPU can be used: {}", missing, text.substr(0, text.find('\n')));
     return std::nullopt;
   }
 }

@@ -24,7 +24,8 @@ class Views(Case):
         self.near(c.astype(np.float64), x.astype(np.float64) @ w.T.astype(np.float64), scale=10)
         with self.assertRaises(tegula.LaunchError) as caught:
             kernels.gemm(c, x, wide[::2, ::2][:, :24].T)
-        self.assertEqual(str(caught.exception), "gemm: the elements of a row of b lie 120 apart and those of a column 2, expected side by side")
+        self.assertEqual(str(caught.exception), "gemm: the elements of a row of b lie 120 apart and those of a column 2, expected side by side\n"
+                         "  hint: pass a contiguous copy")
 
 
 class TwoBlocks(Case):

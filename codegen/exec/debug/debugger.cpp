@@ -66,6 +66,9 @@ int64_t count_of(const std::string& text, int64_t absent) {
   return *count;
 }
 
+const char* const kNothing =
+    "nothing was recorded: that takes a launch with the option debug=2 whose grid has the program";
+
 }  // namespace
 
 class Debugger::Session {
@@ -228,7 +231,7 @@ void Debugger::Session::tell_place(Answer& answer) {
   if (!events().empty())
     answer.text += fmt::format("the end of {}\n", program);
   else if (recording_.error().empty())
-    answer.text += "nothing was recorded; a launch with the option debug=2 that has the program is\n";
+    answer.text += kNothing + std::string("\n");
   else
     answer.text += fmt::format("{} did not begin\n", program);
   if (!recording_.error().empty()) answer.text += fmt::format("the launch ended early: {}\n", recording_.error());
@@ -395,6 +398,7 @@ size_t Debugger::Session::stored_event(const std::string& name) const {
 }
 
 size_t Debugger::Session::value_event(const std::string& name) const {
+  if (events().empty()) throw Refusal{kNothing};
   if (name.starts_with('@')) return stored_event(name);
   std::vector<std::string> known;
   for (size_t event = event_of(at_); event-- > 0;) {
@@ -456,6 +460,7 @@ void Debugger::Session::do_names(const std::string&, Answer& answer) {
   for (size_t event = 0; event < event_of(at_); ++event)
     if (place(event).kind == Kind::Assign || place(event).kind == Kind::Constant) latest[place(event).name] = event;
   answer.json["names"] = Json::array();
+  if (events().empty()) answer.text += kNothing + std::string("\n");
   size_t width = 0;
   for (const auto& [name, event] : latest) width = std::max(width, name.size());
   for (const auto& [name, event] : latest) {

@@ -207,7 +207,9 @@ class Describer {
     }
     if (!name) return "";
     if (nearest == 0) return fmt::format("; the argument '{}' is null", *name);
-    return fmt::format("; the argument '{}' points to no memory: has its array no elements?", *name);
+    return fmt::format(
+        "; the argument '{}' points to no memory of the device: an array without elements, or memory of the host?",
+        *name);
   }
 
   const Fault& fault_;

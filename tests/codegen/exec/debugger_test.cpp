@@ -299,8 +299,13 @@ TEST_F(DebuggerTest, KernelsThatAreNotWatchedRecordNothing) {
                                                reinterpret_cast<float*>(x.address()),
                                                reinterpret_cast<float*>(y.address()), 3);
   EXPECT_TRUE(recording.events().empty());
-  EXPECT_EQ(Debugger(recording).execute("where").text,
-            "nothing was recorded; a launch with the option debug=2 that has the program is\n");
+  const std::string nothing =
+      "nothing was recorded: that takes a launch with the option debug=2 whose grid has the program\n";
+  Debugger debugger(recording);
+  EXPECT_EQ(debugger.execute("where").text, nothing);
+  EXPECT_EQ(debugger.execute("names").text, nothing);
+  EXPECT_EQ(debugger.execute("print acc").text, "error: " + nothing);
+  EXPECT_EQ(debugger.execute("print @values").text, "error: " + nothing);
 }
 
 }  // namespace

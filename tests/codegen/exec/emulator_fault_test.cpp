@@ -20,15 +20,17 @@ TEST(EmulatorFault, ReportsAccessOutOfBoundsAndGoesOn) {
   text = error_of_launch(*kernel, {1}, x.address(), x.address(), past + 12, 1);
   EXPECT_CONTAINS(text, "out-of-bounds write of 4 bytes");
   EXPECT_CONTAINS(text,
-                  "12 bytes past the end of a 4084-byte allocation; the argument 'z' points to no memory: has its "
-                  "array no elements?\n");
+                  "12 bytes past the end of a 4084-byte allocation; the argument 'z' points to no memory of the "
+                  "device: an array without elements, or memory of the host?\n");
   text = error_of_launch(*kernel, {1}, x.address() - 8, x.address(), z.address(), 1);
   EXPECT_CONTAINS(text, "8 bytes before the start of a 4096-byte allocation");
   text = error_of_launch(*kernel, {1}, uint64_t(0), x.address(), z.address(), 1);
   EXPECT_CONTAINS(text, "near the null pointer; the argument 'x' is null\n");
   Array<float> none(*device, std::vector<float>());
   text = error_of_launch(*kernel, {1}, x.address(), none.address(), z.address(), 1);
-  EXPECT_CONTAINS(text, "; the argument 'y' points to no memory: has its array no elements?\n");
+  EXPECT_CONTAINS(
+      text,
+      "; the argument 'y' points to no memory of the device: an array without elements, or memory of the host?\n");
 
   launch(*kernel, {8}, x.address(), x.address(), z.address(), 1024);
   EXPECT_EQ(z.values()[1023], 2046);
