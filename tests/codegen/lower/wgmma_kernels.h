@@ -15,7 +15,7 @@
 namespace tegula {
 
 // An operand in shared memory: rows of A or columns of B, by K.
-struct Operand {
+struct SharedOperand {
   int lines, depth;
   int swizzle;      // bytes: 0, 32, 64, 128
   bool mn_major;    // neighbours in memory are of neighbouring lines
@@ -62,7 +62,7 @@ struct Operand {
 struct Multiplication {
   int n = 16;
   Elem elem = Elem::F16;
-  Operand a{64, 64, 128, false}, b{16, 64, 128, false};
+  SharedOperand a{64, 64, 128, false}, b{16, 64, 128, false};
   bool a_in_registers = false;
   int steps = 1;  // of 16 along K
   int num_warps = 4;
@@ -239,7 +239,7 @@ struct Problem {
       for (auto* values : {&a, &b})
         for (float& v : *values) v = std::fabs(v) + 120;
     memory.assign(kShared / 2, 0);
-    auto place = [&](const Operand& operand, const std::vector<float>& values, int at) {
+    auto place = [&](const SharedOperand& operand, const std::vector<float>& values, int at) {
       for (int line = 0; line < operand.lines; ++line)
         for (int k = 0; k < operand.depth; ++k) {
           const uint32_t bits = bits_of(values[size_t(line * operand.depth + k)], s.elem);
