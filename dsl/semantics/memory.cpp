@@ -18,8 +18,9 @@ ir::Value* pointer(Sema& s, const Val& x, const char* function) {
   if (!x.is_poison())
     s.error(fmt::format("{} takes a pointer or a tile of pointers, found {}", function, describe(x)),
             x.is<None>() ? "the argument is None: test `p is not None` first"
-            : integers   ? "an argument of the launch is a pointer if it is an array there, and not a number"
-                         : "");
+            : integers
+                ? "an argument is a pointer if the launch gives an array; neither a number nor offsets alone are one"
+                : "");
   return nullptr;
 }
 

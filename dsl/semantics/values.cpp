@@ -282,7 +282,8 @@ std::optional<ir::Shape> to_shape(Sema& s, const Val& shape, std::string_view fu
   }
   if (total > kMaxElements) {
     s.error(
-        fmt::format("a tile of {} in {} has more than {} elements", ir::shape_to_string(out), function, kMaxElements));
+        fmt::format("a tile of {} in {} has more than {} elements", ir::shape_to_string(out), function, kMaxElements),
+        "take smaller blocks, by more programs or in a loop");
     return std::nullopt;
   }
   return out;

@@ -326,7 +326,7 @@ TEST_F(ErrorsTest, Arguments) {
             "k.py:6:5: error: store takes a pointer or a tile of pointers, found int32\n"
             "        tl.store(x + n, eps)\n"
             "        ^~~~~~~~~~~~~~~~~~~~\n"
-            "  hint: an argument of the launch is a pointer if it is an array there, and not a number\n"
+            "  hint: an argument is a pointer if the launch gives an array; neither a number nor offsets alone are one\n"
             "  see docs/language.md#functions\n");
   expect_works();
 }

@@ -87,7 +87,9 @@ TEST_F(SemanticsFunctions, CreationErrors) {
             "as tl.constexpr)");
   EXPECT_EQ(type_of(call("zeros", {Int(16), type(Elem::F32)})), "tile<16xf32>");
   call("zeros", {shape({2048, 1024}), type(Elem::F32)});
-  EXPECT_EQ(errors(), "a tile of [2048, 1024] in zeros has more than 1048576 elements");
+  EXPECT_EQ(errors(),
+            "a tile of [2048, 1024] in zeros has more than 1048576 elements (take smaller blocks, by more programs or "
+            "in a loop)");
   EXPECT_EQ(type_of(call("full", {shape({16}), 0.0, type(Elem::U32)})), "tile<16xu32>");  // as in Triton
   call("full", {shape({16}), 1.5, type(Elem::I32)});
   EXPECT_EQ(errors(), "the value of full, 1.5, is no int32 (take a float dtype)");
@@ -125,8 +127,8 @@ TEST_F(SemanticsFunctions, LoadErrors) {
   Val p = pointers(Elem::F16, {32}), mask = tile(Elem::I1, {16});
   call("load", {tile(Elem::I32, {16})});
   EXPECT_EQ(errors(),
-            "load takes a pointer or a tile of pointers, found tile of [16] int32 (an argument of the launch "
-            "is a pointer if it is an array there, and not a number)");
+            "load takes a pointer or a tile of pointers, found tile of [16] int32 (an argument is a pointer "
+            "if the launch gives an array; neither a number nor offsets alone are one)");
   call("load", {p, mask});
   EXPECT_EQ(errors(),
             "the mask of load has shape [16], the pointers have [32] (a mask has the pointers' shape, or extents of 1 "
