@@ -426,10 +426,15 @@ Val Checker::module_member(const FunctionRef& module, const Expr& e, bool called
   if (host_ && !func_ && (is_foreign(module) || module.name == "triton"))
     return error(e.loc, fmt::format("'{}' cannot be evaluated: Tegula does not run Python", dotted_name(e)),
                  module.name == "triton" ? nearest_hint(e.text, {"Config", "cdiv", "next_power_of_2"}) : "");
-  if (is_foreign(module))
-    return foreign_name(e.loc,
-                        fmt::format("'{}' is of no use in a kernel: it comes from '{}'", dotted_name(e), module.name),
-                        module.name, {});
+  if (is_foreign(module)) {
+    const std::string why =
+        fmt::format("'{}' is of no use in a kernel: it comes from '{}'", dotted_name(e), module.name);
+    if (!host_ && of_other_library(module.name) && find_member("tl", e.text)) {
+      const OnPage functions(diags_, dsl::page::kFunctions);
+      return error(e.loc, why, fmt::format("write 'tl.{}'", e.text));
+    }
+    return foreign_name(e.loc, why, module.name, {});
+  }
   std::string hint;
   if (of_tl && kTritonOnly.find(" " + e.text + " ") != std::string_view::npos)
     return error(e.loc, fmt::format("'{}' is Triton's, but Tegula does not have it", dotted_name(e)),

@@ -17,6 +17,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <random>
 #include <system_error>
 #include <utility>
 
@@ -237,7 +238,7 @@ struct TuningStore::Impl {
     if (!create && !fs::exists(file, error)) return nullptr;
     try {
       if (file.empty()) throw SqlError{SQLITE_CANTOPEN, "no folder for it is known: set TEGULA_CACHE_DIR or HOME"};
-      if (create) make_folders(file.parent_path());
+      if (create) make_file();
       connect(file.string());
     } catch (const SqlError& e) {
       disconnect();
@@ -249,6 +250,20 @@ struct TuningStore::Impl {
       fall_back();
     }
     return db;
+  }
+
+  /// Unless it is there. SQLite would make it so that a group that shares the folder may not write, and makes its other
+  /// files as this one is. It gets its name when it is closed: closing a file ends all locks on it of the process.
+  void make_file() {
+    make_folders(file.parent_path());
+    std::error_code error;
+    if (fs::exists(file, error)) return;
+    const fs::path temporary = fs::path(file) += fmt::format(".{}-{:08x}.tmp", getpid(), std::random_device()());
+    const int made = open_or_make(temporary, O_RDWR | O_EXCL);
+    if (made < 0) return;  // SQLite says why
+    close(made);
+    fs::create_hard_link(temporary, file, error);
+    fs::remove(temporary, error);
   }
 
   void connect(const std::string& path) {

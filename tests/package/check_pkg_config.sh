@@ -34,9 +34,18 @@ cc -std=c99 -Wall -Wextra -Werror a.c $(pkg-config --cflags tegula-runtime) \
   "$(pkg-config --variable=libdir tegula-runtime)/libtegula_runtime.a" $static -o static
 ./static
 
+# The tutorials, from where they are installed, as README.md says.
+docs=$prefix/share/doc/tegula
+here=$PWD
+cd "$docs"
+tutorial() { c++ -std=c++20 -I. -DTEGULA_TUTORIALS='"tutorials"' "tutorials/$1.cpp" $(pkg-config --cflags --libs tegula) $2; }
+tutorial 01_vector_add "-o $here/tutorial"
+TEGULA_DEVICE=emulator LD_LIBRARY_PATH=$(pkg-config --variable=libdir tegula) "$here/tutorial"
+tutorial 05_roofline -fsyntax-only
+cd "$here"
+
 # The program of docs/packages.md, on the emulator as the page says.
 [ -x "$prefix/bin/tegula" ] || exit 0
-docs=$prefix/share/doc/tegula
 awk '/^```python$/ { on = 1; next } /^```$/ { if (on) exit } on' "$docs/README.md" > softmax.py
 awk '/^```c$/ { on = 1; next } /^```$/ { if (on) exit } on' "$docs/docs/packages.md" > app.c
 "$prefix/bin/tegula" build softmax.py::softmax --arg out_ptr='*f32' --arg x_ptr='*f32' --arg cols=i32 --constexpr BLOCK=1024 \

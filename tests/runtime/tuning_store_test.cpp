@@ -2,6 +2,7 @@
 #include "runtime/tuning/tuning_store.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -237,6 +238,17 @@ TEST_F(Store, DamageInside) {
   store.put(kProblem, row("new", {1}));
   EXPECT_EQ(store.results(kProblem).size(), 1u);
   EXPECT_EQ(warnings_.size(), 1u);
+}
+
+TEST_F(Store, MembersOfATeamShareIt) {
+  const mode_t before = umask(002);
+  TuningStore store(options(folder_ / "team" / "tuning.sqlite"));
+  store.put(kProblem, row("A", {1}));
+  umask(before);
+  for (const auto& made : fs::directory_iterator(folder_ / "team"))
+    EXPECT_NE(made.status().permissions() & fs::perms::group_write, fs::perms::none) << made.path();
+  EXPECT_EQ(store.results(kProblem).size(), 1u);
+  EXPECT_TRUE(warnings_.empty());
 }
 
 TEST_F(Store, WhatCannotBeUsedIsSaidOnce) {

@@ -74,7 +74,8 @@ TEST_F(Command, CheckWarnsOfWhatIsNotThere) {
         "import numpy as np\nimport triton\n@triton.jit\ndef k(x):\n    y = np.zeros(3)\n    z = other(y)\n");
   r = tegula("check library.py");
   EXPECT_EQ(r.status, 1);
-  EXPECT_HAS(r.err, "error: 'np.zeros' is of no use in a kernel");
+  EXPECT_HAS(r.err, "error: 'np.zeros' is of no use in a kernel: it comes from 'numpy'");
+  EXPECT_HAS(r.err, "  hint: write 'tl.zeros'\n");
   EXPECT_HAS(r.err, "error: unknown name 'other'");
 }
 
