@@ -322,12 +322,13 @@ TEST_F(ErrorsTest, Arguments) {
             "                 ^~~~~\n"
             "  hint: 'x' is None here: use it where 'if x is not None:' holds\n"
             "  see docs/language.md#statements\n");
-  EXPECT_EQ(message_of<CompileError>([&] { program.kernel("k").launch(*device_, {1}, {}, 4096, 1, 1.0); }),
-            "k.py:6:5: error: store takes a pointer or a tile of pointers, found int32\n"
-            "        tl.store(x + n, eps)\n"
-            "        ^~~~~~~~~~~~~~~~~~~~\n"
-            "  hint: an argument is a pointer if the launch gives an array; neither a number nor offsets alone are one\n"
-            "  see docs/language.md#functions\n");
+  EXPECT_EQ(
+      message_of<CompileError>([&] { program.kernel("k").launch(*device_, {1}, {}, 4096, 1, 1.0); }),
+      "k.py:6:5: error: store takes a pointer or a tile of pointers, found int32\n"
+      "        tl.store(x + n, eps)\n"
+      "        ^~~~~~~~~~~~~~~~~~~~\n"
+      "  hint: an argument is a pointer if the launch gives an array; neither a number nor offsets alone are one\n"
+      "  see docs/language.md#functions\n");
   expect_works();
 }
 

@@ -338,7 +338,9 @@ TEST_F(Command, GridsAreExpressions) {
   EXPECT_HAS(r.err, "error: the grid 'cdiv(n, BLOKC)': unknown name 'BLOKC'");
   EXPECT_HAS(r.err, "did you mean 'BLOCK'?");
   r = tegula(arrays + "--constexpr BLOCK=256 --grid rows");
-  EXPECT_HAS(r.err, "error: the grid 'rows': unknown name 'rows'\n  hint: it may name x, y, out, n, BLOCK");
+  EXPECT_HAS(r.err,
+             "error: the grid 'rows': unknown name 'rows'\n  hint: it may name x, y, out, n, num_warps, num_stages, "
+             "num_ctas, BLOCK");
   write("fixed.py",
         "import triton\nimport triton.language as tl\nBLOCK = tl.constexpr(64)\nHALF: tl.constexpr = BLOCK // 2\n"
         "@triton.jit\ndef fill(x):\n    tl.store(x + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), 1.0)\n");
