@@ -214,7 +214,7 @@ TEST(ElementwiseKernel, RefusesWhatDoesNotFit) {
   EXPECT_EQ(launch(repeated, y, y), "gated: output 0 has several places in one element");
   Tensor backwards = y;
   backwards.strides = {-5, 1};
-  EXPECT_EQ(launch(out, backwards, y), "gated: input 0 has the negative stride -5\n  hint: pass a contiguous copy");
+  EXPECT_EQ(launch(out, backwards, y), "gated: input 0 has the negative stride -5");
   Tensor nowhere = y;
   nowhere.address = 0;
   EXPECT_EQ(launch(out, y, nowhere), "gated: input 1 has no address");
