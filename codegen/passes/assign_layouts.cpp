@@ -169,6 +169,25 @@ class Assigner {
     return std::make_shared<LinearLayout>(*own);
   }
 
+  /// Whether the value, and what is computed from it element by element, goes nowhere but into shared memory, whose
+  /// places lie as what is stored there. `computed`: all that is on the way.
+  bool ends_in_places(const Value* v, std::vector<const Value*>& computed) {
+    computed.push_back(v);
+    const auto& users = users_[v];
+    return !users.empty() && std::all_of(users.begin(), users.end(), [&](const Op* user) {
+      return user->opcode == Opcode::SharedStore ||
+             (user->has(ir::Elementwise) && ends_in_places(user->result(), computed));
+    });
+  }
+  /// The memory's layout for such a load and all on its way; false for others.
+  bool anchor_for_place(const Op& op) {
+    std::vector<const Value*> computed;
+    if (op.opcode != Opcode::Load || !ends_in_places(op.result(), computed)) return false;
+    anchor_memory(op, memory_.layout_of(op));
+    for (const Value* v : computed) assign(v, memory_.layout_of(op));
+    return true;
+  }
+
   void anchor_memory(const Op& op, LayoutRef layout) {
     assign(op.operands[0], layout);
     assign(mask_of(op), layout);
@@ -208,7 +227,7 @@ class Assigner {
         anchor_memory(*op, std::move(layout));
       else if (op->opcode == Opcode::AsyncCopy || is_large(*op))
         anchor_memory(*op, memory_.layout_of(*op));
-      else
+      else if (!anchor_for_place(*op))
         small.push_back(op);
       from_memory[memory_.times(*op)] = std::move(queue_);
     }

@@ -323,7 +323,7 @@ class Simplifier {
   Func& func_;
   std::deque<Op*> work_;
   std::unordered_map<const Value*, std::vector<Op*>> users_;  ///< of each value, and others that used it once
-  std::map<Key, bool> plan_;  ///< true: computed again; false: converted after all
+  std::map<Key, bool> plan_;                                  ///< true: computed again; false: converted after all
   std::map<Key, Value*> made_;
   std::map<Key, Value*> loaded_;      ///< again, behind what was loaded
   std::map<const Value*, int> left_;  ///< of computed_for(): uses but by such ops

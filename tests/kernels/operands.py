@@ -90,6 +90,18 @@ def permuted_product(a_ptr, b_ptr, c_ptr, steps, M: tl.constexpr, N: tl.constexp
 
 
 @triton.jit
+def triangle_products(a_ptr, b_ptr, c_ptr, d_ptr, M: tl.constexpr, N: tl.constexpr):
+    """c: the lower triangle of b b^T; d: the upper triangle of a, which lies in columns, times b."""
+    at, columns = tl.arange(0, M), tl.arange(0, N)
+    a = tl.load(a_ptr + at[:, None] + at[None, :] * M)
+    a = tl.where(at[:, None] <= at[None, :], a, 0)
+    b = tl.load(b_ptr + at[:, None] * N + columns[None, :])
+    c = tl.dot(b, tl.trans(b))
+    tl.store(c_ptr + at[:, None] * M + at[None, :], tl.where(at[:, None] >= at[None, :], c, 0))
+    tl.store(d_ptr + at[:, None] * N + columns[None, :], tl.dot(a, b))
+
+
+@triton.jit
 def scaled(
     a_ptr, b_ptr, a_scale_ptr, b_scale_ptr, c_ptr, M, N, K, stride_am, stride_bk,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, TYPE: tl.constexpr,

@@ -39,7 +39,7 @@ def sums(out_ptr, a_ptr, b_ptr, n, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     tl.store(out_ptr + tl.program_id(0), tl.sum(tl.load(a_ptr + at) * tl.load(b_ptr + at), 0))
 )",
-                                   "streams.py");
+                                    "streams.py");
   return p;
 }
 

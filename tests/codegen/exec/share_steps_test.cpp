@@ -56,10 +56,11 @@ TEST(ShareSteps, LoopsAddUpWhatTheyPointTo) {
   struct Walk {
     int first, step, count;
   };
-  for (const Walk w : {Walk{0, size, matrices}, Walk{size * (matrices - 1), -size, matrices}, Walk{7, 1, 9}, Walk{5, 3, 1},
-                       Walk{0, 1, 0}}) {
+  for (const Walk w : {Walk{0, size, matrices}, Walk{size * (matrices - 1), -size, matrices}, Walk{7, 1, 9},
+                       Walk{5, 3, 1}, Walk{0, 1, 0}}) {
     Buffer in(*device, x), out(*device, 512 * sizeof(float));
-    kernel.launch(*device, {1}, {.num_warps = 1}, out.as<float>(), in.as<float>(), w.first, w.step, w.count, rows, cols);
+    kernel.launch(*device, {1}, {.num_warps = 1}, out.as<float>(), in.as<float>(), w.first, w.step, w.count, rows,
+                  cols);
     const std::vector<float> got = out.download<float>();
     for (int r = 0; r < 32; ++r)
       for (int c = 0; c < 16; ++c) {
@@ -85,7 +86,8 @@ TEST(ShareSteps, OnePointerIsCarriedForEachStep) {
 TEST(OwnConstants, SumsBeginWithZeroEach) {
   const ArgType pointer{.elem = Elem::F32, .pointer = true, .divisible_by = 16}, number{.elem = Elem::I32};
   const std::vector<ArgType> types{pointer, pointer, number, number, number, number, number};
-  const std::string ptx = Program::parse(kSums, "sums.py").kernel("sums").compile(types, {.num_warps = 1}, "sm_90a").ptx;
+  const std::string ptx =
+      Program::parse(kSums, "sums.py").kernel("sums").compile(types, {.num_warps = 1}, "sm_90a").ptx;
   EXPECT_GE(matches(ptx, "mov\\.b32 \t%r[0-9]+, 0f0+;"), 16u) << ptx;
 }
 

@@ -18,12 +18,17 @@ Kernel kernel_of(const char* name) {
 }
 
 KernelImage scaled_blocks(int block_m, int num_warps) {
-  const std::vector<ArgType> types{array(Elem::F8E4M3), array(Elem::F8E4M3), array(Elem::F32), array(Elem::F32),
-                                   array(Elem::F32),    number(),            number(),         number()};
-  const LaunchOptions options{
-      .constexprs = {{"BLOCK_M", block_m}, {"BLOCK_N", 128}, {"BLOCK_K", 128}, {"GROUP", 128}},
-      .num_warps = num_warps,
-      .num_stages = 3};
+  const std::vector<ArgType> types{array(Elem::F8E4M3),
+                                   array(Elem::F8E4M3),
+                                   array(Elem::F32),
+                                   array(Elem::F32),
+                                   array(Elem::F32),
+                                   number(),
+                                   number(),
+                                   number()};
+  const LaunchOptions options{.constexprs = {{"BLOCK_M", block_m}, {"BLOCK_N", 128}, {"BLOCK_K", 128}, {"GROUP", 128}},
+                              .num_warps = num_warps,
+                              .num_stages = 3};
   return kernel_of("scaled_blocks").compile(types, options, "sm_90a");
 }
 
@@ -39,7 +44,8 @@ std::string_view loop_of_products(std::string_view ptx) {
 TEST(OwnSums, LoadsOfScalesAreBesideTheFirstWave) {
   const KernelImage image = scaled_blocks(128, 4);
   const std::string_view loop = loop_of_products(image.ptx);
-  const size_t started = loop.find("wgmma.commit_group"), load = loop.find("ld.global"), over = loop.find("wgmma.wait_group");
+  const size_t started = loop.find("wgmma.commit_group"), load = loop.find("ld.global"),
+               over = loop.find("wgmma.wait_group");
   EXPECT_LT(started, load);
   EXPECT_LT(load, over);
   EXPECT_NE(loop.find("wgmma.wait_group", over + 1), loop.npos) << "a second wave";
@@ -54,10 +60,9 @@ TEST(OwnSums, DescriptorsOfSlotsAreSums) {
 // Two waves of 64 rows leave registers for warps that copy.
 TEST(OwnSums, PromotedSumsLeaveRegistersForWarpsThatCopy) {
   const std::vector<ArgType> types{array(Elem::F8E4M3), array(Elem::F8E4M3), array(Elem::F32), number()};
-  const LaunchOptions options{
-      .constexprs = {{"M", 256}, {"N", 128}, {"BLOCK_K", 128}, {"ADD", false}, {"LIMIT", 128}},
-      .num_warps = 8,
-      .num_stages = 4};
+  const LaunchOptions options{.constexprs = {{"M", 256}, {"N", 128}, {"BLOCK_K", 128}, {"ADD", false}, {"LIMIT", 128}},
+                              .num_warps = 8,
+                              .num_stages = 4};
   const KernelImage image = kernel_of("float8_sums").compile(types, options, "sm_90a");
   EXPECT_NE(image.ptx.find("setmaxnreg"), std::string::npos);
 }

@@ -194,6 +194,7 @@ constexpr Case kCases[] = {
      "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 bias_ptr=*f32 out_ptr=*f32 between_ptr=*f32 behind_ptr=*f32 M=128 N=64 K=64", 8},
     {"tests/kernels/operands.py", "masked_by_sums", "a=*f16 b=*f16 out=*f32 depth=i32 N=32 K=32", 8},
     {"tests/kernels/operands.py", "paged_product", "a_ptr=*f16 b_ptr=*f16 pages_ptr=*i32 c_ptr=*f32 M=64 N=64 K=64", 4},
+    {"tests/kernels/operands.py", "triangle_products", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f32 d_ptr=*f32 M=64 N=128", 4},
     {"tests/kernels/operands.py", "permuted_product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f32 M=64 N=64 K=64", 4},
     {"tests/kernels/operands.py", "flash_attention",
      "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f32 scale=f32 ROWS=64 KEYS=64 DEPTH=64 CAUSAL=0", 4},
