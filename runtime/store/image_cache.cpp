@@ -77,6 +77,9 @@ XXH128_canonical_t entry_digest(const Header& header, std::string_view key_and_p
   return digest.value();
 }
 
+constexpr const char* kAnotherFolder =
+    "\n  hint: TEGULA_CACHE_DIR names another folder, TEGULA_CACHE_SIZE=0 keeps none";
+
 class File {
  public:
   File(const fs::path& path, int flags)
@@ -419,7 +422,7 @@ void ImageCache::give_up_writing(const std::string& why) {
 // A file appears whole or not at all. False where it could not be written.
 bool ImageCache::write_file(const fs::path& path, std::initializer_list<std::string_view> parts) {
   if (const std::error_code error = make_folders(folder_)) {
-    give_up_writing(fmt::format("folder {} cannot be made ({})", folder_.string(), error.message()));
+    give_up_writing(fmt::format("folder {} cannot be made ({}){}", folder_.string(), error.message(), kAnotherFolder));
     return false;
   }
   fs::path temporary = folder_ / random_name();
@@ -431,7 +434,7 @@ bool ImageCache::write_file(const fs::path& path, std::initializer_list<std::str
   if (errno == ENOENT) return false;  // the folder was cleared at this moment; the next store makes it again
   std::string why = std::strerror(errno);
   unlink(temporary.c_str());
-  give_up_writing(fmt::format("folder {} cannot be written to ({})", folder_.string(), why));
+  give_up_writing(fmt::format("folder {} cannot be written to ({}){}", folder_.string(), why, kAnotherFolder));
   return false;
 }
 

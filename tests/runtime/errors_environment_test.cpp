@@ -258,9 +258,10 @@ TEST_F(ErrorsCacheTest, FolderThatCannotBeUsed) {
   auto cache = cache_at(root_ / "file" / "cache");
   expect_works(program(cache));
   expect_works(program(cache));
-  EXPECT_EQ(warnings_,
-            std::vector<std::string>{"compiled kernels are not kept on disk: folder " +
-                                     (root_ / "file" / "cache").string() + " cannot be made (Not a directory)"});
+  EXPECT_EQ(warnings_, std::vector<std::string>{"compiled kernels are not kept on disk: folder " +
+                                                (root_ / "file" / "cache").string() +
+                                                " cannot be made (Not a directory)\n  hint: TEGULA_CACHE_DIR names "
+                                                "another folder, TEGULA_CACHE_SIZE=0 keeps none"});
   warnings_.clear();
   expect_works(program(cache_at("/sys/kernel")));  // where not even root makes files
   ASSERT_EQ(warnings_.size(), 1u);
@@ -290,7 +291,8 @@ TEST_F(ErrorsCacheTest, FullDisk) {
   EXPECT_EQ(y.download<float>()[0], 2);
   EXPECT_EQ(found, 1u);  // the entry that was there, and no part of a new one
   EXPECT_EQ(warnings_, std::vector<std::string>{"compiled kernels are not kept on disk: folder " + root_.string() +
-                                                " cannot be written to (File too large)"});
+                                                " cannot be written to (File too large)\n  hint: TEGULA_CACHE_DIR "
+                                                "names another folder, TEGULA_CACHE_SIZE=0 keeps none"});
   warnings_.clear();
   expect_works(program(cache_at(root_)));
   EXPECT_TRUE(warnings_.empty());

@@ -118,7 +118,8 @@ int cache_command(const Options& o) {
   cache.clear();
   ImageCache::Stats left = cache.stats();
   if (left.images + left.links > 0) {
-    fmt::print(stderr, "error: {} entries could not be removed\n", left.images + left.links);
+    fmt::print(stderr, "error: {} entries of '{}' could not be removed: this user may not write there\n",
+               left.images + left.links, cache.folder().string());
     return 1;
   }
   fmt::print("cleared\n");
