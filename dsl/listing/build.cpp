@@ -72,12 +72,15 @@ PackagedKernel build_kernel(dsl::Resolver& resolver, const ListedKernel& listed,
   return packaged;
 }
 
-/// A mistake of one line, told with its place. Diagnostics of a kernel stay what they are.
+/// A mistake of one line, told with its place. Diagnostics of a kernel, which have places of their own, get a note.
 [[noreturn]] void rethrow(const ListedKernel& listed) {
   try {
     throw;
-  } catch (const CompileError&) {
-    throw;
+  } catch (const CompileError& e) {
+    if (listed.place.empty() || e.diags().empty()) throw;
+    Diagnostics noted;
+    for (const Diag& diag : e.diags()) noted.add(diag).with_note({}, fmt::format("in the kernel of {}", listed.place));
+    throw CompileError(noted);
   } catch (const dsl::TextError& e) {
     if (listed.place.empty()) throw;
     throw LaunchError(fmt::format("{}: {}", listed.place, e.what()));

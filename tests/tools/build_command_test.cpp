@@ -64,6 +64,11 @@ TEST_F(Command, BuildsFromAList) {
   write("open.list", "add.py::add --arg 'x=*f32\n");
   EXPECT_EQ(tegula("build --from open.list -o app.tgp").err,
             "error: open.list:1: the quote ' has no end\n  add.py::add --arg 'x=*f32\n");
+  write("types.list", "add.py::add --constexpr BLOCK=32" + kTypes + "\nadd.py::add --constexpr BLOCK=32\n");
+  r = tegula("build --from types.list --target sm_80 -o app.tgp");
+  EXPECT_EQ(r.status, 1);
+  EXPECT_HAS(r.err, "error: load takes a pointer or a tile of pointers, found ");
+  EXPECT_HAS(r.err, "  note: in the kernel of types.list:2\n");
   EXPECT_EQ(tegula("build -o app.tgp").err, "error: nothing to build: name a FILE::KERNEL, or a list with --from\n");
 }
 
