@@ -11,8 +11,9 @@
 //
 // Axes that an op has in common, of its operands and results, go together (AxisClasses). A class is divided where every
 // op that has one of its axes can: none reduces along it or asks for its elements' places. Products' axes come first,
-// the longer one ahead; then those of stores that nothing has divided. Otherwise the function stays as it is, and
-// each block computes all of it.
+// the longer one ahead, and of two that are equal the rows, or the columns where sums are computed with in each
+// iteration; then those of stores that nothing has divided. Otherwise the function stays as it is, and each block
+// computes all of it.
 //
 // Where columns of a product are combined, as for the norm of whole rows, and its rows are too few for all blocks, long
 // rows are divided all the same: what each block combines of its own is exchanged and combined by all of them.
@@ -42,6 +43,16 @@ namespace {
 constexpr int64_t kLeastExtent = 16;   // of a part
 constexpr int64_t kRowsOfGroup = 64;   // that products of a warpgroup want
 constexpr int64_t kMostColumns = 256;  // that blocks with fewer rows should have
+
+// Whether the product's sums are zero before it, or are added to others after some products along K.
+bool begins_anew(const Op& dot) {
+  if (dot.get(attr::imprecise) > 0) return true;
+  const Op* acc = dot.operand(2)->def;
+  if (!acc || acc->opcode != Opcode::Constant) return false;
+  const Attr value = acc->get(attr::value);
+  const double* number = std::get_if<double>(&value);
+  return number && *number == 0;
+}
 
 // ------------------------------------------------------------------------------------------------------------ division
 
@@ -129,6 +140,7 @@ class Divider {
         if (op.opcode == Opcode::Dot && !divided) divided = divide(op.result());
       });
     };
+    divide_first([&](const Value* sums) { return begins_anew(*sums->def) && divide_columns(classes, sums); });
     divide_first([&](const Value* sums) { return divide_any(classes, sums, kRowsOfGroup); });
     divide_first([&](const Value* sums) { return divide_combined(classes, sums); });
     divide_first([&](const Value* sums) { return divide_any(classes, sums, kLeastExtent); });
@@ -149,6 +161,16 @@ class Divider {
     if (!to_tiles || !divide(classes, columns, kLeastExtent, true)) return false;
     combining_ = std::move(combining);
     return true;
+  }
+
+  // Of a product in a loop that computes with each iteration's sums: a thread has these and what they are added to.
+  // So parts of all rows are better than such of all columns, where rows are as many: an instruction takes 64 rows, and
+  // all of the columns, whose sums then are few enough at a time.
+  bool divide_columns(AxisClasses& classes, const Value* sums) {
+    const Shape& shape = sums->type.shape;
+    const int64_t columns = shape.back();
+    return shape.size() == 2 && shape[0] == columns && columns >= kMostColumns &&
+           divide(classes, classes.find({sums, 1}), kLeastExtent);
   }
 
   // One of the tile's last two axes, the longer one if it can be; false where none can.
