@@ -43,7 +43,7 @@ def configs():
         found.append(tile(128, 160, 128, 8, 5, 8, programs))
         found.append(tile(128, 128, 128, 8, 5, 8, programs))
     # Two blocks, each of which brings half of B's columns, or A's rows, for both.
-    for m, n, stages in [(512, 128, 3), (256, 256, 4), (256, 192, 4)]:
+    for m, n, stages in [(512, 128, 3), (256, 256, 3), (256, 256, 4), (256, 192, 4)]:
         found.append(tile(m, n, 128, 8, stages, 8, 1, False, 2))
     for m, n, k, warps, stages in [(128, 128, 128, 4, 4), (64, 128, 128, 4, 6), (64, 128, 128, 4, 8), (128, 64, 128, 4, 6), (64, 256, 128, 4, 4), (64, 64, 128, 4, 8), (64, 32, 128, 4, 8), (64, 128, 64, 4, 8),
                                    (64, 64, 64, 4, 8), (32, 32, 64, 2, 4), (32, 64, 128, 4, 4)]:

@@ -156,12 +156,14 @@ class Descriptor {
 
   // That of the operand from (row, column) on.
   llvm::Value* at(int64_t row, int64_t column) {
-    auto field = [](int64_t bytes, int shift) { return uint64_t(bytes >> 4 & 0x3fff) << shift; };
-    const uint64_t mode = operand_.swizzle == 128 ? 1 : operand_.swizzle == 64 ? 2 : 3;
-    if (!first_) first_ = l_.b.CreateAdd(in_units(base_), l_.i32(int64_t(field(operand_.leading_bytes, 16))));
-    llvm::Value* low = l_.b.CreateAdd(first_, l_.i32(offset(row, column) >> 4));
-    const uint64_t high = field(operand_.stride_bytes, 32) | mode << 62;
-    return l_.b.CreateOr(l_.b.CreateZExt(low, l_.b.getInt64Ty()), l_.b.getInt64(high));
+    if (!first_) {
+      auto field = [](int64_t bytes, int shift) { return uint64_t(bytes >> 4 & 0x3fff) << shift; };
+      const uint64_t mode = operand_.swizzle == 128 ? 1 : operand_.swizzle == 64 ? 2 : 3;
+      llvm::Value* low = l_.b.CreateAdd(in_units(base_), l_.i32(int64_t(field(operand_.leading_bytes, 16))));
+      const uint64_t high = field(operand_.stride_bytes, 32) | mode << 62;
+      first_ = l_.b.CreateOr(l_.b.CreateZExt(low, l_.b.getInt64Ty()), l_.b.getInt64(high));
+    }
+    return l_.b.CreateAdd(first_, l_.b.getInt64(uint64_t(offset(row, column)) >> 4));
   }
 
  private:
