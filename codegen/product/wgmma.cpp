@@ -1,7 +1,5 @@
 // wgmma: a warpgroup (four warps) multiplies 64 rows with up to 256 columns, while the warps go on. It reads B from
 // shared memory by itself, and A from there or from registers.
-#include <llvm/IR/PatternMatch.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -170,12 +168,13 @@ class Descriptor {
   // An address of shared memory, below 2^18, in units of 16 bytes. What a slot's number adds to it is known to be some
   // of these: so the number is a multiplication and an addition away from the descriptor.
   llvm::Value* in_units(llvm::Value* address) {
-    using namespace llvm::PatternMatch;
-    llvm::Value *x = nullptr, *y = nullptr;
-    uint64_t bytes = 0;
-    if (match(address, m_Add(m_Value(x), m_Value(y)))) return l_.b.CreateAdd(in_units(x), in_units(y));
-    if (match(address, m_Mul(m_Value(x), m_ConstantInt(bytes))) && bytes % 16 == 0)
-      return l_.b.CreateMul(x, l_.i32(int64_t(bytes / 16)));
+    if (auto* op = llvm::dyn_cast<llvm::BinaryOperator>(address)) {
+      llvm::Value *x = op->getOperand(0), *y = op->getOperand(1);
+      if (op->getOpcode() == llvm::Instruction::Add) return l_.b.CreateAdd(in_units(x), in_units(y));
+      const auto* bytes = llvm::dyn_cast<llvm::ConstantInt>(y);
+      if (op->getOpcode() == llvm::Instruction::Mul && bytes && bytes->getZExtValue() % 16 == 0)
+        return l_.b.CreateMul(x, l_.i32(int64_t(bytes->getZExtValue() / 16)));
+    }
     return l_.b.CreateAnd(l_.b.CreateLShr(address, 4), l_.i32(0x3fff));
   }
 
