@@ -255,10 +255,12 @@ struct ScaledBlocks {
   int m, n, k, block_m, block_n, group, num_warps;
 };
 
-// Scales of blocks along K: with rows and columns that wrap around, and in waves of 64 rows.
+// Scales of blocks along K: with rows and columns that wrap around, and in waves of 64 rows, of two groups too.
 TEST(DotTypes, ScaledBlocks) {
   constexpr int kBlock = 128;
-  for (const ScaledBlocks& x : {ScaledBlocks{50, 96, 320, 64, 64, 32, 4}, {128, 128, 256, 128, 128, 128, 4}}) {
+  for (const ScaledBlocks& x : {ScaledBlocks{50, 96, 320, 64, 64, 32, 4},
+                                {128, 128, 256, 128, 128, 128, 4},
+                                {256, 128, 384, 256, 128, 128, 8}}) {
     SCOPED_TRACE(fmt::format("{} x {} x {} by {} x {}, {} warps", x.m, x.n, x.k, x.block_m, x.block_n, x.num_warps));
     const int steps = (x.k + kBlock - 1) / kBlock;
     const auto a = random_values<float8e4nv>(size_t(x.m) * x.k, 1), b = random_values<float8e4nv>(size_t(x.n) * x.k, 2);
