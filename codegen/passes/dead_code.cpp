@@ -1,9 +1,10 @@
 #include "codegen/passes/dead_code.h"
 
 #include <algorithm>
-#include <unordered_set>
+#include <vector>
 
 #include "codegen/ir/flow.h"
+#include "codegen/ir/pointer_set.h"
 
 namespace tegula {
 
@@ -30,7 +31,7 @@ class DeadCode {
 
  private:
   void need(const Value* value) {
-    if (value && values_.insert(value).second) work_.push_back(value);
+    if (value && values_.insert(value)) work_.push_back(value);
   }
   void need(Block* block) {
     if (block->parent) need(block->parent);
@@ -38,7 +39,7 @@ class DeadCode {
 
   // The op stays, hence what it is nested in. What control flow hands on is needed value by value.
   void need(Op* op) {
-    if (!ops_.insert(op).second) return;
+    if (!ops_.insert(op)) return;
     if (op->parent) need(op->parent);
     need_fixed_operands(*op);
     for (auto& region : op->regions) {
@@ -98,8 +99,8 @@ class DeadCode {
     }
   }
 
-  std::unordered_set<const Value*> values_;
-  std::unordered_set<const Op*> ops_;
+  PointerSet values_;
+  PointerSet ops_;
   std::vector<const Value*> work_;
   bool removed_ = false;
 };
