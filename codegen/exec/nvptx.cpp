@@ -1,8 +1,6 @@
 #include "codegen/exec/nvptx.h"
 
 #include <llvm/ADT/SmallPtrSet.h>
-#include <llvm/CodeGen/MachineFunctionPass.h>
-#include <llvm/CodeGen/MachineRegisterInfo.h>
 #include <llvm/IR/CFG.h>
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/InstIterator.h>
@@ -29,6 +27,7 @@
 #include "codegen/exec/fatal_errors.h"
 #include "codegen/exec/narrow_offsets.h"
 #include "codegen/exec/nvptx_intrinsics.h"
+#include "codegen/exec/own_constants.h"
 #include "codegen/exec/share_operands.h"
 #include "codegen/lower/asm_block.h"
 #include "codegen/lower/hw.h"
@@ -510,42 +509,6 @@ bool divides_64_bits(const llvm::Module& module) {
   return false;
 }
 
-// Gives each copy of a constant, as the sums of a product begin with zero, an instruction of its own. Registers that
-// are copies of one the coalescer compares with each other, which for 128 sums took a twentieth of the compilation.
-class OwnConstants : public llvm::MachineFunctionPass {
- public:
-  static char ID;
-  OwnConstants() : llvm::MachineFunctionPass(ID) {}
-  bool runOnMachineFunction(llvm::MachineFunction& function) override {
-    bool changed = false;
-    for (llvm::MachineBasicBlock& block : function)
-      for (llvm::MachineInstr& i : llvm::make_early_inc_range(block)) changed |= replace(i, function);
-    return changed;
-  }
-
- private:
-  static bool is_whole(const llvm::MachineOperand& operand) {
-    return operand.getReg().isVirtual() && operand.getSubReg() == 0;
-  }
-  static bool replace(llvm::MachineInstr& copy, llvm::MachineFunction& function) {
-    if (!copy.isCopy() || !is_whole(copy.getOperand(0)) || !is_whole(copy.getOperand(1))) return false;
-    llvm::MachineRegisterInfo& registers = function.getRegInfo();
-    const llvm::Register to = copy.getOperand(0).getReg(), from = copy.getOperand(1).getReg();
-    llvm::MachineInstr* constant = registers.getUniqueVRegDef(from);
-    if (!constant || constant->getNumOperands() != 2 || !constant->isAsCheapAsAMove()) return false;
-    const llvm::MachineOperand& value = constant->getOperand(1);
-    if ((!value.isImm() && !value.isFPImm()) || registers.getRegClass(to) != registers.getRegClass(from)) return false;
-    llvm::MachineInstr* own = function.CloneMachineInstr(constant);
-    own->getOperand(0).setReg(to);
-    own->getOperand(0).setIsDead(false);
-    own->setDebugLoc(copy.getDebugLoc());
-    copy.getParent()->insert(copy.getIterator(), own);
-    copy.eraseFromParent();
-    return true;
-  }
-};
-char OwnConstants::ID = 0;
-
 class BackEndPasses : public llvm::legacy::PassManager {
  public:
   explicit BackEndPasses(const llvm::Module& module)
@@ -553,7 +516,7 @@ class BackEndPasses : public llvm::legacy::PassManager {
   void add(llvm::Pass* pass) override {
     const llvm::PassInfo* info = llvm::PassRegistry::getPassRegistry()->getPassInfo(pass->getPassID());
     const std::string_view name = info ? std::string_view(info->getPassArgument()) : std::string_view();
-    if (name == "register-coalescer") llvm::legacy::PassManager::add(new OwnConstants);
+    if (name == "register-coalescer") llvm::legacy::PassManager::add(own_constants());
     const auto* left_out =
         std::find_if(std::begin(kLeftOut), std::end(kLeftOut), [&](const LeftOut& row) { return row.pass == name; });
     if (left_out == std::end(kLeftOut)) return llvm::legacy::PassManager::add(pass);
