@@ -59,6 +59,16 @@ def extent_of(x):
     return address + low, high - low + item
 
 
+def reach_of(x):
+    """(first address, bytes) of the memory that a kernel may access, given an array: of all that a tensor is a view of, as
+    on a GPU; else what its elements span."""
+    x = array_of(x)
+    if is_tensor(x) and x.numel():
+        storage = x.untyped_storage()
+        return storage.data_ptr(), storage.nbytes()
+    return extent_of(x)
+
+
 def is_read_only(x):
     """Whether an array says of its memory on the host that it must not be written to."""
     x = array_of(x)

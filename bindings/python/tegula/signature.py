@@ -10,7 +10,7 @@ from .dtypes import INT
 from .errors import IsTuple, Wrong
 from .image import Param
 from .library import check, lib
-from .memory import array_of, elements_of, extent_of, is_read_only
+from .memory import array_of, elements_of, extent_of, is_read_only, reach_of
 from .plans import ALL_OPTIONS, WITHOUT_EFFECT, Call, Plan
 from .structs import ConstexprStruct, OptionsStruct, ParamStruct
 from .torch_support import current_stream, is_tensor, stream_of, torch_tags, torch_types
@@ -194,7 +194,7 @@ class Signature:
         if types:  # nothing is accessed
             pass
         elif call.device.is_emulator:
-            call.ranges = [(begin, size) for begin, size in (extent_of(x) for x, tag in zip(runtime, words[::3])
+            call.ranges = [(begin, size) for begin, size in (reach_of(x) for x, tag in zip(runtime, words[::3])
                                                              if is_memory(tag)) if size]
             self._refuse_read_only(plan, runtime, words, call)
         elif self._sized and not self._is_hooked:

@@ -41,6 +41,13 @@ class TorchOnTheHost(unittest.TestCase):
         program.add[(2, )](copied, flags, None, 50, BLOCK=32)
         self.assertTrue((copied == flags).all())
 
+    def test_all_of_a_storage_may_be_accessed(self):
+        base, out = torch.arange(8, dtype=torch.float32), torch.zeros(16)
+        program.add[(1, )](out, base[:4], None, 8, BLOCK=16)  # behind the view, as kernels do that know what it is of
+        torch.testing.assert_close(out[:8], base)
+        with self.assertRaisesRegex(tegula.DeviceError, "out-of-bounds read of 4 bytes .* past the end of a 32-byte allocation"):
+            program.add[(1, )](out, base[4:], None, 5, BLOCK=16)
+
     def test_errors(self):
         x = torch.zeros(8)
         for wrong, text in ((x.to(torch.complex64),

@@ -548,7 +548,8 @@ TEST(Debug, MachineCodeIsKept) {
   const std::string endless = "i = 0\nwhile i < 2:\n    i = i * 1\ntl.store(x, i)";
   const std::string prints = "tl.device_print('x', tl.load(x + tl.program_id(0) * 2))";
   const std::string assembles =
-      "tl.store(x, tl.inline_asm_elementwise('add.s32 $0, $1, 1;', '=r,r', [tl.load(x)], tl.int32, True, 1))";
+      "p = x + tl.program_id(0)\n"
+      "tl.store(p, tl.inline_asm_elementwise('add.s32 $0, $1, 1;', '=r,r', [tl.load(p)], tl.int32, True, 1))";
   auto told = [&](const std::string& text, EmulatorOptions how) {
     how.threads = 1, how.limit_steps = 1000, how.optimised_at_once = true;
     how.code_cache = std::make_shared<ImageCache>(ImageCache::Options{.folder = folder});
