@@ -170,6 +170,9 @@ def whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, wei
     row, at, col, mask = aligned_elements(tile, x_stride, rows, cols, BLOCK, ROWS, PARTS, WARPS, EVEN, UNIT)
     row = row.to(tl.int64)
     h = load_sum(x_ptr, residual_ptr, at, place(at, row, col, residual_stride, UNIT), mask, EVICTION)
+    if BLOCK * ROWS < 32 * WARPS:
+        # Several threads load an element, one of which stores, and that may be to where it was loaded from.
+        tl.debug_barrier()
     sum_at = place(at, row, col, sum_stride, UNIT)
     if CENTER and PARTS > 1:
         # The mean of a few elements of the row is as near to the row's mean as keeps the digits of the variance. All

@@ -25,11 +25,12 @@ def fitting(configs, named_args, **kwargs):
 
 @triton.autotune(configs=configs(), key=["heads", "half", "size"], prune_configs_by={"early_config_prune": fitting})
 @triton.heuristics({"HALF": lambda args: triton.next_power_of_2(args["half"]),
-                    "REST": lambda args: triton.next_power_of_2(max(args["size"] - 2 * args["half"], 1))})
+                    "REST": lambda args: triton.next_power_of_2(max(args["size"] - 2 * args["half"], 1)),
+                    "WARPS": lambda args: args["num_warps"]})
 @triton.jit
 def rope(out_ptr, x_ptr, cos_ptr, sin_ptr, position_ptr, out_stride, out_stride_1, out_stride_2, x_stride, x_stride_1,
          x_stride_2, cos_stride, sin_stride, tokens, heads, size, half, positions, INTERLEAVED: tl.constexpr, BACKWARD: tl.constexpr,
-         TOKENS: tl.constexpr, HEADS: tl.constexpr, HALF: tl.constexpr, REST: tl.constexpr):
+         TOKENS: tl.constexpr, HEADS: tl.constexpr, HALF: tl.constexpr, REST: tl.constexpr, WARPS: tl.constexpr = 1):
     token = (tl.program_id(0) * TOKENS + tl.arange(0, TOKENS))[:, None, None]
     i = tl.arange(0, HALF)[None, None, :]
     position = token
@@ -56,6 +57,9 @@ def rope(out_ptr, x_ptr, cos_ptr, sin_ptr, position_ptr, out_stride, out_stride_
         out_head = out_token + head.to(tl.int64) * out_stride_1
         a = tl.load(x_head + first * x_stride_2, mask=mask, other=0.0).to(tl.float32)
         b = tl.load(x_head + second * x_stride_2, mask=mask, other=0.0).to(tl.float32)
+        if TOKENS * HEADS * HALF < 32 * WARPS:
+            # Several threads load an element, one of which stores, and that may be to where it was loaded from.
+            tl.debug_barrier()
         tl.store(out_head + first * out_stride_2, (a * cos - b * sin).to(out_ptr.dtype.element_ty), mask=mask)
         tl.store(out_head + second * out_stride_2, (b * cos + a * sin).to(out_ptr.dtype.element_ty), mask=mask)
         rest = 2 * half + tl.arange(0, REST)[None, None, :]
