@@ -168,6 +168,8 @@ Val Checker::call_method(const Val& object, const Expr& callee, std::vector<Argu
   if (!object.is_value())
     if (auto result = host_method(object, callee, args, loc)) return *result;
   const dsl::FunctionInfo* info = dsl::find_method(object, callee.text);
+  if (!info && object.is_value())
+    if (auto result = call_operator(object, callee, args, loc)) return *result;
   if (!info) {
     const dsl::FunctionInfo* function = dsl::find_function(callee.text);
     std::string fallback = function ? fmt::format("call tl.{}(...)", function->name) : "";

@@ -158,12 +158,14 @@ Val Checker::strengthen(Val v, bool typed) {
 
 namespace {
 
-/// What a class calls an operator that it defines.
+/// Operators, and what a class calls those that it defines.
+constexpr std::pair<std::string_view, std::string_view> kOperatorMethods[] = {
+    {"+", "__add__"},       {"-", "__sub__"}, {"*", "__mul__"},     {"/", "__truediv__"},
+    {"//", "__floordiv__"}, {"%", "__mod__"}, {"@", "__matmul__"},  {"&", "__and__"},
+    {"|", "__or__"},        {"^", "__xor__"}, {"<<", "__lshift__"}, {">>", "__rshift__"}};
+
 std::string_view operator_method(std::string_view op) {
-  static constexpr std::pair<std::string_view, std::string_view> kMethods[] = {
-      {"+", "__add__"}, {"-", "__sub__"},    {"*", "__mul__"}, {"/", "__truediv__"}, {"//", "__floordiv__"},
-      {"%", "__mod__"}, {"@", "__matmul__"}, {"&", "__and__"}, {"|", "__or__"},      {"^", "__xor__"}};
-  for (auto [text, method] : kMethods)
+  for (auto [text, method] : kOperatorMethods)
     if (text == op) return method;
   return {};
 }
@@ -187,6 +189,19 @@ Val Checker::eval_binary(std::string_view op, Val lhs, bool lhs_typed, Val rhs, 
   if (!host_ && (lhs_typed || rhs_typed) && dsl::is_number(lhs) && dsl::is_number(rhs))
     return dsl::binary_of_typed(sema_, op, lhs, lhs_typed, rhs, rhs_typed);
   return dsl::binary(sema_, op, lhs, rhs);
+}
+
+std::optional<Val> Checker::call_operator(const Val& object, const Expr& callee, std::span<const Argument> args,
+                                          Loc loc) {
+  if (args.size() != 1 || !args[0].name.empty()) return std::nullopt;
+  const bool typed = is_typed(*callee.children[0]);
+  for (auto [op, method] : kOperatorMethods) {
+    if (callee.text == method) return eval_binary(op, object, typed, args[0].value, args[0].typed, loc);
+    if (callee.text.starts_with("__r") &&
+        callee.text.substr(3) == method.substr(2))  // __radd__: the other operand is first
+      return eval_binary(op, args[0].value, args[0].typed, object, typed, loc);
+  }
+  return std::nullopt;
 }
 
 Val Checker::compare_pair(const Expr& e, const std::string& op, const Expr& lhs_expr, Val lhs, const Expr& rhs_expr,

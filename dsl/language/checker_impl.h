@@ -189,6 +189,8 @@ class Checker {
   const Method* find_method(const ClassObject& type, std::string_view name, Loc use);
   /// The result of a method of an object or a class; nothing if it has no such method.
   std::optional<Val> call_own_method(const Val& object, std::string_view name, std::vector<Argument> args, Loc loc);
+  /// A call of an operator as a method, `x.__lshift__(y)`; nothing if it is none.
+  std::optional<Val> call_operator(const Val& object, const Expr& callee, std::span<const Argument> args, Loc loc);
   /// self.name = value in a constructor. False if that is not what the target is.
   bool assign_field(const Expr& target, const Val& value);
   Val make_named_tuple_class(const std::vector<Argument>& args, Loc loc);

@@ -478,6 +478,16 @@ TEST(ControlFlow, IndicesOfTiles) {
       (Ints{15, 21, 6, 9, 12, 15, 3, 9, 15, 21, 150, 151, 152, 153, (12 + 15 + 18 + 21) * 10 + 4, -12, 1, -7, -7, 1}));
 }
 
+TEST(ControlFlow, OperatorsAsMethods) {
+  const std::string body = R"(
+    i = tl.arange(0, 4)
+    tl.store(out + i, i.__lshift__(n).__rshift__(1).__add__(i))
+    tl.store(out + 4 + i, i.__rsub__(n) * n.__mod__(3))
+    tl.store(out + 8 + i, i.__and__(2).__or__(n))
+)";
+  EXPECT_EQ(run(body, 12), (Ints{0, 17, 34, 51, 10, 8, 6, 4, 5, 5, 7, 7}));
+}
+
 TEST(ControlFlow, LargeIntegers) {
   const std::string body = R"(
     h = n.to(tl.uint64) * 0x9E3779B97F4A7C15
