@@ -170,19 +170,21 @@ class Assigner {
   }
 
   /// Whether the value, and what is computed from it element by element, goes nowhere but into shared memory, whose
-  /// places lie as what is stored there. `computed`: all that is on the way.
-  bool ends_in_places(const Value* v, std::vector<const Value*>& computed) {
+  /// places lie as what is stored there. `computed`: all that is on the way, in order.
+  bool ends_in_places(const Value* v, std::vector<const Value*>& computed, std::unordered_set<const Value*>& seen) {
+    if (!seen.insert(v).second) return true;
     computed.push_back(v);
     const auto& users = users_[v];
     return !users.empty() && std::all_of(users.begin(), users.end(), [&](const Op* user) {
       return user->opcode == Opcode::SharedStore ||
-             (user->has(ir::Elementwise) && ends_in_places(user->result(), computed));
+             (user->has(ir::Elementwise) && ends_in_places(user->result(), computed, seen));
     });
   }
   /// The memory's layout for such a load and all on its way; false for others.
   bool anchor_for_place(const Op& op) {
     std::vector<const Value*> computed;
-    if (op.opcode != Opcode::Load || !ends_in_places(op.result(), computed)) return false;
+    std::unordered_set<const Value*> seen;
+    if (op.opcode != Opcode::Load || !ends_in_places(op.result(), computed, seen)) return false;
     anchor_memory(op, memory_.layout_of(op));
     for (const Value* v : computed) assign(v, memory_.layout_of(op));
     return true;
