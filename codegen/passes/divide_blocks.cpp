@@ -33,6 +33,7 @@
 #include "codegen/passes/axis_classes.h"
 #include "codegen/passes/index_parts.h"
 #include "codegen/passes/passes.h"
+#include "codegen/pipeline/loop_values.h"
 
 namespace tegula {
 
@@ -45,14 +46,7 @@ constexpr int64_t kRowsOfGroup = 64;   // that products of a warpgroup want
 constexpr int64_t kMostColumns = 256;  // that blocks with fewer rows should have
 
 // Whether the product's sums are zero before it, or are added to others after some products along K.
-bool begins_anew(const Op& dot) {
-  if (dot.get(attr::imprecise) > 0) return true;
-  const Op* acc = dot.operand(2)->def;
-  if (!acc || acc->opcode != Opcode::Constant) return false;
-  const Attr value = acc->get(attr::value);
-  const double* number = std::get_if<double>(&value);
-  return number && *number == 0;
-}
+bool begins_anew(const Op& dot) { return dot.get(attr::imprecise) > 0 || is_zero(dot.operand(2)); }
 
 // ------------------------------------------------------------------------------------------------------------ division
 

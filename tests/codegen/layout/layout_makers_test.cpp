@@ -10,20 +10,12 @@
 #include "codegen/layout/linear_layout.h"
 #include "codegen/layout/makers.h"
 #include "runtime/base/internal_error.h"
+#include "tests/codegen/layout/layout_text.h"
 #include "tests/codegen/product/layouts.h"
 
 namespace tegula {
 
-void PrintTo(const LinearLayout& layout, std::ostream* os) { *os << layout.to_string(); }
-
 namespace {
-
-LinearLayout layout(std::string_view text) {
-  std::string why;
-  auto result = LinearLayout::parse(text, &why);
-  EXPECT_TRUE(result) << why << " in " << text;
-  return result.value_or(LinearLayout());
-}
 
 TEST(Makers, Blocked) {
   EXPECT_EQ(blocked_layout({64, 64}, {1, 4}, {8, 4}, {2, 2}, {1, 0}),
