@@ -43,7 +43,7 @@ export TEGULA_CACHE_DIR=$scratch/cache
 # The tests know the source tree and the tegula command by their places where they were built.
 link_place() { # link_place PLACE TARGET
   [ -n "$1" ] && [ ! -e "$1" ] || return 0
-  mkdir -p "$(dirname "$1")" && ln -sfn "$2" "$1" || echo "cannot link '$1' to '$2'"
+  mkdir -p "$(dirname "$1")" && ln -sfn "$2" "$1" && linked=$1 || echo "cannot link '$1' to '$2'"
 }
 place() { # place FILE VARIABLE-OF-CMAKE
   if [ -f "$where/$1" ]; then
@@ -56,7 +56,7 @@ link_place "$(place SOURCE_DIR CMAKE_HOME_DIRECTORY)" "$PWD"
 build_dir=$(place BUILD_DIR CMAKE_CACHEFILE_DIR)
 link_place "$build_dir" "$where"
 # The link of an unpacked archive goes when the archive does.
-if [ -L "$build_dir" ] && [ "$(readlink "$build_dir")" = "$where" ]; then trap 'rm -rf "$scratch" "$build_dir"' EXIT; fi
+if [ "${linked:-}" = "$build_dir" ]; then trap 'rm -rf "$scratch" "$build_dir"' EXIT; fi
 
 # find_program NAME FOLDER: its path, in the build's structure or side by side; nothing if it is not there.
 find_program() {
@@ -145,9 +145,16 @@ run_tutorials() {
   done
 }
 
-# ---- compute-sanitizer: what it says counts even where the time ran out.
+# ---- compute-sanitizer: several programs at a time; what it says counts even where the time ran out.
+sanitize() { # sanitize TOOL NAME LIMIT COMMAND...: its log, exit status and seconds
+  local log=$scratch/sanitizer/$1.$2 start=$SECONDS status
+  TEGULA_TUNING=pinned timeout -k 5 "$3" "$sanitizer" --tool "$1" --error-exitcode 77 "${@:4}" >"$log" 2>&1 </dev/null
+  status=$?
+  echo "$status $((SECONDS - start))" >"$log.status"
+}
+
 run_sanitizer() {
-  local tool sanitizer entry name filter program limit start log
+  local sanitizer entry name filter program tool jobs limit status seconds result log
   sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
   [ -x "$sanitizer" ] || { row sanitizer MISSING 0 "no compute-sanitizer"; return; }
   local work=()
@@ -158,39 +165,42 @@ run_sanitizer() {
     for program in $(find_programs '*_test' tests); do
       name=$(basename "$program")
       case $name in
-        *emulat* | *golden* | *parser* | *driver* | *cache* | *checker* | *fault*) ;;
+        *emulat* | *golden* | *parser* | *driver* | *cache* | *checker* | *fault* | *roll_*) ;;
         *kernels* | *ops_* | *dot* | *matmul* | *softmax* | *reduc* | *scan* | *atomic*) work+=("$name:") ;;
+        *wgmma* | *bulk* | *async* | *cluster* | *attention* | *gemm* | *operands* | *tiles* | *float8*) work+=("$name:") ;;
       esac
     done
   fi
-  # Each tool has its share of what is left; so has each program.
+  jobs=$(($(nproc) / 4))
+  [ $jobs -ge 1 ] || jobs=1
+  limit=$(($(seconds_left 400) * jobs / (2 * ${#work[@]})))
+  [ $limit -ge 5 ] || { row sanitizer "NO TIME" 0 ""; return; }
+  mkdir -p "$scratch/sanitizer"
   for tool in memcheck racecheck; do
-    local deadline=$((SECONDS + $(seconds_left 120)))
-    [ $tool = memcheck ] && deadline=$((SECONDS + $(seconds_left 120) / 2))
-    local count=${#work[@]}
     for entry in "${work[@]}"; do
       name=${entry%%:*} filter=${entry#*:}
       program=$(find_program "$name" tests)
       [ -n "$program" ] || program=$(find_program "$name" tutorials)
       [ -n "$program" ] || { row "$tool $name" MISSING 0 ""; continue; }
-      limit=$(((deadline - SECONDS) / count))
-      count=$((count - 1))
-      [ "$limit" -ge 5 ] || { row "$tool $name" skipped 0 "no time left"; continue; }
       local command=("$program")
       case $name in
-        *_test) command+=(--gtest_brief=1 --gtest_filter="${filter:-*}") ;;
+        *_test) command+=(--gtest_brief=1 "--gtest_filter=${filter:-*}") ;;
         02_fused_softmax) command+=(--rows 64 --cols 781) ;;
       esac
-      start=$SECONDS log=$scratch/sanitizer.txt
-      TEGULA_TUNING=pinned timeout -k 5 "$limit" "$sanitizer" --tool $tool --error-exitcode 77 "${command[@]}" >"$log" 2>&1 </dev/null
-      local status=$? result
-      { printf '\n######## %s %s\n' $tool "${command[*]}"; head -c 1000000 "$log"; printf '######## exit status %d\n' $status; } >>"$OUT/sanitizer.log"
-      result=$(outcome $status)
-      # Cut short, it has still checked what ran until then.
-      if [ $result = TIMEOUT ] && ! grep -qE '^=+ (Invalid|Error|Warning|Race|Program hit)' "$log"; then result=ok; fi
-      row "$tool $name" "$result" $((SECONDS - start)) \
-        "$(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$log" | tail -n 1 | sed 's/=//g')$([ $status -eq 124 ] && echo ' no error until cut short')"
+      [ "$(jobs -rp | wc -l)" -lt $jobs ] || wait -n
+      sanitize $tool "$name" $limit "${command[@]}" &
     done
+  done
+  wait
+  for log in "$scratch"/sanitizer/*.status; do
+    read -r status seconds <"$log"
+    log=${log%.status} name=$(basename "${log%.status}") result=$(outcome "$status")
+    { printf '\n######## %s\n' "$name"; head -c 1000000 "$log"; printf '######## exit status %d\n' "$status"; } >>"$OUT/sanitizer.log"
+    # Cut short, it has still checked what ran until then.
+    if [ "$result" = TIMEOUT ] && ! grep -qE '^=+ (Invalid|Error|Warning|Race|Program hit)' "$log"; then result=ok; fi
+    if grep -q 'before first instrumented API call' "$log"; then result=skipped; fi
+    row "${name/./ }" "$result" "$seconds" \
+      "$(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$log" | tail -n 1 | sed 's/=//g')$([ "$status" -eq 124 ] && echo ' no error until cut short')"
   done
 }
 
