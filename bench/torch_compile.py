@@ -7,7 +7,8 @@ Inductor's ran and who compiled them; the time of a step, and of its kernels of 
 errors of output and gradients against eager float32. For cold figures give fresh folders by TORCHINDUCTOR_CACHE_DIR,
 TRITON_CACHE_DIR and TEGULA_CACHE_DIR. `--threads`: processes that compile for Triton (default: Inductor's own choice;
 with 1 the seconds in kernel compilation are known). `both` runs the two one after the other, each with fresh caches and one
-thread, and prints each kernel's times side by side.
+thread, and prints each kernel's times side by side; then both processes run steps in turns (Triton, Tegula, Triton), and the
+median ratio of the times and that of Triton's two are printed.
 """
 
 import argparse
@@ -78,6 +79,8 @@ class ConvBlock(nn.Module):
 
 
 BLOCKS = {"llama": LlamaBlock, "conv": ConvBlock}
+PAIRS = 15  #: rounds of steps in turns
+READY = "ready\n"  #: what a process prints that awaits the names of blocks whose steps it is to time
 
 
 class Watch:
@@ -113,6 +116,19 @@ def step(block, x, gradient):
 
 def relative_error(found, expected):
     return ((found.float() - expected).norm() / expected.norm()).item()
+
+
+def step_time(work, rounds):
+    """Median milliseconds of a step."""
+    times = []
+    for _ in range(rounds):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        work()
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end))
+    return statistics.median(times)
 
 
 def kernel_times(work, rounds):
@@ -152,35 +168,46 @@ def measure(name, arguments, watch):
     step(compiled, x, gradient)
     launches, kernels = sum(watch.launches.values()), len(watch.launches)
     work = lambda: step(compiled, x, gradient)
-    times = []
-    for _ in range(arguments.rounds):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        work()
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end))
+    median = step_time(work, arguments.rounds)
     total, by_name = kernel_times(work, 10)
     print(f"{name:6} {arguments.by:7} first step {first:6.2f} s; {kernels} kernels, {launches} launches; step "
-          f"{statistics.median(times):7.3f} ms, Inductor's kernels {total:8.1f} us; largest error {max(errors):.2e}")
+          f"{median:7.3f} ms, Inductor's kernels {total:8.1f} us; largest error {max(errors):.2e}")
     for kernel, us in sorted(by_name.items(), key=lambda e: -e[1]):
         print(f"    {us:8.2f} us  {kernel}")
-    return {"first": first, "step": statistics.median(times), "kernels": dict(by_name)}
+    return work, {"first": first, "step": median, "kernels": dict(by_name)}
 
 
-def run_alone(by, arguments):
-    """What a process of its own measures, with fresh caches."""
-    with tempfile.TemporaryDirectory() as folder:
-        caches = {f"{name}_CACHE_DIR": os.path.join(folder, name) for name in ("TORCHINDUCTOR", "TRITON", "TEGULA")}
-        out = os.path.join(folder, "out.json")
-        subprocess.run([sys.executable, __file__, by, "--threads", "1", "--rounds", str(arguments.rounds), "--json", out,
-                        "--blocks", *arguments.blocks], env={**os.environ, **caches}, check=True, stdout=subprocess.DEVNULL)
-        return json.loads(pathlib.Path(out).read_text())
+class Alone:
+    """A process of its own that measures with fresh caches, and then times steps when it is asked to."""
+
+    def __init__(self, by, arguments):
+        self.folder = tempfile.TemporaryDirectory()
+        path = pathlib.Path(self.folder.name)
+        caches = {f"{name}_CACHE_DIR": str(path / name) for name in ("TORCHINDUCTOR", "TRITON", "TEGULA")}
+        self.process = subprocess.Popen(
+            [sys.executable, __file__, by, "--threads", "1", "--rounds", str(arguments.rounds), "--json", str(path / "out.json"),
+             "--turns", "--blocks", *arguments.blocks], env={**os.environ, **caches}, text=True, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE)
+        while (line := self.process.stdout.readline()) and line != READY:
+            pass
+        if not line:
+            raise SystemExit(f"the process with {by} ended with status {self.process.wait()}")
+        self.measured = json.loads((path / "out.json").read_text())
+
+    def step_time(self, block):
+        print(block, file=self.process.stdin, flush=True)
+        return float(self.process.stdout.readline())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+        self.folder.cleanup()
 
 
 def compare(arguments):
     """Prints the times of both compilers' kernels; a ratio above 1: Tegula's is faster."""
-    triton, tegula = (run_alone(by, arguments) for by in ("triton", "tegula"))
+    processes = [Alone(by, arguments) for by in ("triton", "tegula")]
+    triton, tegula = (p.measured for p in processes)
     for name in arguments.blocks:
         theirs, ours = triton[name]["kernels"], tegula[name]["kernels"]
         print(f"{name}: Inductor's kernels, Triton / Tegula")
@@ -193,6 +220,12 @@ def compare(arguments):
               f"{sum(theirs.values()) / sum(ours.values()):6.3f}  all; geometric mean {mean:.3f}")
         print(f"    step {triton[name]['step']:.3f} and {tegula[name]['step']:.3f} ms, first step "
               f"{triton[name]['first']:.2f} and {tegula[name]['first']:.2f} s")
+        before, ours, after = zip(*([p.step_time(name) for p in (*processes, processes[0])] for _ in range(PAIRS)))
+        ratios = [(a + c) / 2 / b for a, b, c in zip(before, ours, after)]
+        print(f"    steps in turns: Triton {statistics.median(before):.3f}, Tegula {statistics.median(ours):.3f} ms, ratio "
+              f"{statistics.median(ratios):.3f}; Triton beside itself {statistics.median(a / c for a, c in zip(before, after)):.3f}")
+    for process in processes:
+        process.close()
     theirs = triton["compiling"]
     for how, ours in ("elapsed", tegula["compiling"]), ("summed over threads", tegula["compiling_threads"]):
         print(f"kernel compilation {theirs:.2f} and {ours:.2f} s {how}: {ours / theirs:.3f}")
@@ -205,6 +238,7 @@ def main():
     parser.add_argument("--threads", type=int)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--json", help="file for what was measured")
+    parser.add_argument("--turns", action="store_true", help="then read names of blocks, and print a step's time for each")
     arguments = parser.parse_args()
     if arguments.by == "both":
         return compare(arguments)
@@ -216,9 +250,9 @@ def main():
         import tegula_triton
         tegula_triton.install()
     print(torch.cuda.get_device_name(), "Python", sys.version.split()[0], "torch", torch.__version__)
-    measured = {}
+    measured, steps = {}, {}
     for name in arguments.blocks:
-        measured[name] = measure(name, arguments, watch)
+        steps[name], measured[name] = measure(name, arguments, watch)
         if arguments.by == "tegula":
             print("   ", tegula_triton.report())
         print(f"    Triton compiled for {watch.seconds:.2f} s in this process")
@@ -227,6 +261,10 @@ def main():
     measured["compiling_threads"] = watch.seconds + (report.thread_seconds if report else 0)
     if arguments.json:
         pathlib.Path(arguments.json).write_text(json.dumps(measured))
+    if arguments.turns:
+        print(READY, end="", flush=True)
+        for name in sys.stdin:
+            print(step_time(steps[name.strip()], arguments.rounds), flush=True)
 
 
 if __name__ == "__main__":
