@@ -28,6 +28,8 @@ class OwnConstants : public llvm::MachineFunctionPass {
     const llvm::Register to = copy.getOperand(0).getReg(), from = copy.getOperand(1).getReg();
     llvm::MachineInstr* constant = registers.getUniqueVRegDef(from);
     if (!constant || constant->getNumOperands() != 2 || !constant->isAsCheapAsAMove()) return false;
+    for (const llvm::MachineInstr& use : registers.use_instructions(to))
+      if (use.isInlineAsm()) return false;
     const llvm::MachineOperand& value = constant->getOperand(1);
     if ((!value.isImm() && !value.isFPImm()) || registers.getRegClass(to) != registers.getRegClass(from)) return false;
     llvm::MachineInstr* own = function.CloneMachineInstr(constant);
