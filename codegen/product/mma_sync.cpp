@@ -86,9 +86,9 @@ bool in_parts(const ir::Op& dot, const MmaInstruction& x) {
 // matter. Tiles smaller than a block: rows and columns beyond them are copies and give copies of the sums; beyond K
 // both operands are zero.
 //
-// fp32 operands are rounded to tf32. For tf32x3 each is the sum of two such numbers, and all products of these but the
-// smallest are summed up, the small ones apart from the others: where operands are infinite these give NaNs, and do not
-// count.
+// Of fp32 operands the instruction takes the first 10 bits of mantissa, as wgmma does of those in shared memory. For
+// tf32x3 each operand is the sum of two numbers of so many bits, and all products of these but the smallest are summed
+// up, the small ones apart from the others: where operands are infinite these give NaNs, and do not count.
 class MmaProduct {
  public:
   MmaProduct(Lowering& l, const ir::Op& op, const MmaInstruction& instruction)
@@ -97,7 +97,6 @@ class MmaProduct {
         k_extent_(op.operand(0)->type.shape.back()),
         run_(32 / op.operand(0)->type.bits()),
         packed_(instruction.k / 8),
-        in_tf32_(instruction.a == Elem::F32),
         in_parts_(in_parts(op, instruction)) {
     if (k_extent_ < 4 * run_) lane_k_ = l.b.CreateMul(l.b.CreateAnd(l.thread(), l.i32(3)), l.i32(run_));
   }
@@ -172,11 +171,10 @@ class MmaProduct {
   }
 
   Parts parts_of(llvm::Value* x) {
-    if (!in_tf32_) return {x, nullptr};
+    if (!in_parts_) return {x, nullptr};
     Parts& parts = parts_[x];
     if (parts[0]) return parts;
     parts[0] = l_.hw("cvt_rna_tf32_f32", {x});
-    if (!in_parts_) return parts;
     llvm::Value* rest = l_.b.CreateFSub(x, l_.b.CreateBitCast(parts[0], x->getType()));
     parts[1] = l_.hw("cvt_rna_tf32_f32", {rest});
     return parts;
@@ -193,7 +191,7 @@ class MmaProduct {
   const std::string row_;
   const int64_t k_extent_;
   const int run_, packed_;
-  const bool in_tf32_, in_parts_;
+  const bool in_parts_;
   llvm::Value* lane_k_ = nullptr;  // the thread's first k, where it may be beyond K
   std::map<llvm::Value*, Parts> parts_;
   std::map<std::pair<int64_t, std::vector<llvm::Value*>>, Parts> words_;  // by k and the elements from there

@@ -208,8 +208,7 @@ class RowFragments {
   RowFragments(Lowering& l, const ir::Value* a) : l_(l), per_word_(32 / a->type.bits()) {
     const Regs& regs = l.get(a);
     for (int r = 0; r < int(regs.size()); ++r) {
-      auto [place, added] = registers_.try_emplace(a->type.layout->apply({{Dim::Register, r}}), regs[r]);
-      if (added && a->type.elem == Elem::F32) place->second = l.hw("cvt_rna_tf32_f32", {regs[r]});
+      registers_.try_emplace(a->type.layout->apply({{Dim::Register, r}}), regs[r]);
     }
   }
   llvm::SmallVector<llvm::Value*> at(int64_t m, int64_t k, int depth) {
