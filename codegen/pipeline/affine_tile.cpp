@@ -377,11 +377,10 @@ void AffineTiles::place_term(const Polynomial& term, AffineTile& out) const {
     best->start = best->start + *term.divided_by(best->stride);
     return;
   }
-  const Polynomial number = Polynomial::constant(coefficient);
-  if (stride.is_constant(1))
-    stride = number;
-  else
-    start = start * number;
+  // The stride is as short as the alignment of rows lets it be.
+  const bool of_stride = stride.is_constant(1) || (coefficient > 0 && !keeps_alignment(stride, out));
+  Polynomial& scaled = of_stride ? stride : start;
+  scaled = scaled * Polynomial::constant(coefficient);
   out.dims.insert(out.dims.begin(), {-1, stride, start, std::nullopt, false});
 }
 
@@ -393,13 +392,17 @@ static bool may_be_wide(const Value* scalar) {
   return !is_no_wider || !op.operand(0)->type.is_integer() || may_be_wide(op.operand(0));
 }
 
+constexpr int64_t kAlignment = 16;  // of rows, in bytes
+
+bool AffineTiles::keeps_alignment(const Polynomial& distance, const AffineTile& tile) const {
+  return divisor(distance) * elem_bits(tile.base->type.elem) / 8 % kAlignment == 0;
+}
+
 std::string AffineTiles::check(const AffineTile& tile) const {
-  constexpr int64_t kAlignment = 16;
   constexpr size_t kMostDims = 5;
-  const int64_t bytes = elem_bits(tile.base->type.elem) / 8;
-  if (bytes == 0) return "its elements are no bytes";
+  if (elem_bits(tile.base->type.elem) < 8) return "its elements are no bytes";
   if (tile.dims.size() > kMostDims) return "it lies along more than five dimensions";
-  if (axes_.info(tile.base).divisibility[0] % kAlignment || divisor(tile.base_offset) * bytes % kAlignment)
+  if (axes_.info(tile.base).divisibility[0] % kAlignment || !keeps_alignment(tile.base_offset, tile))
     return "its array does not begin at a multiple of 16 bytes";
   for (const AffineDim& dim : tile.dims) {
     if (dim.stride.terms().begin()->second < 0) return "its rows go backwards";
@@ -407,10 +410,10 @@ std::string AffineTiles::check(const AffineTile& tile) const {
       if (coefficient != int32_t(coefficient) ||
           std::any_of(factors.begin(), factors.end(), [&](int number) { return may_be_wide(unknown(number)); }))
         return "where it begins may have more than 32 bits";
-    if (!dim.stride.is_constant(1) && divisor(dim.stride) * bytes % kAlignment)
+    if (!dim.stride.is_constant(1) && !keeps_alignment(dim.stride, tile))
       return "the distance of its rows is not known to be a multiple of 16 bytes";
   }
-  if (divisor(tile.dims.back().start) * bytes % kAlignment)
+  if (!keeps_alignment(tile.dims.back().start, tile))
     return "where it begins in a row is not known to be a multiple of 16 bytes";
   return {};
 }

@@ -111,6 +111,8 @@ class AffineTiles {
   std::string place_axes(const Form& form, const ir::Type& tile, const std::vector<AxisBounds>& bounds,
                          AffineTile& out);
   void place_term(const Polynomial& term, AffineTile& out) const;
+  /// Whether so many elements of the tile's array are a multiple of 16 bytes.
+  bool keeps_alignment(const Polynomial& distance, const AffineTile& tile) const;
   std::string check(const AffineTile& tile) const;
   std::string check_starts(AffineTile& tile, const std::vector<AxisBounds>& bounds) const;
   std::string count_from_origin(AffineDim& dim, AffineTile& tile) const;

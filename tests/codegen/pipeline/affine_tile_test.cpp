@@ -56,6 +56,13 @@ def packed(p, q, M, N, K, stride, wide):
         tl.store(q + n[:, None] * 32 + d[None, :], x)
 
 @triton.jit
+def heads(p, q, M, N, K, stride, wide):
+    n = tl.arange(0, 64)
+    d = tl.arange(0, 32)
+    x = tl.load(p + tl.program_id(1) * N * 32 + n[:, None] * 32 + d[None, :], mask=n[:, None] < N, other=0.0)
+    tl.store(q + n[:, None] * 32 + d[None, :], x)
+
+@triton.jit
 def transposed(p, q, M, N, K, stride, wide):
     n = tl.arange(0, 64)
     d = tl.arange(0, 32)
@@ -258,6 +265,7 @@ TEST_F(AffineTile, HasStartsStridesAndExtents) {
   EXPECT_EQ(tile("stepping"),
             "p + 0; -: from 1 pid1 to any by 1 wide; 0: from 1 i to 1 N by 1 stride; 1: from 0 to any by 1");
   EXPECT_EQ(tile("packed"), "p + 4096; 0: from 1 i to any by 1 stride; 1: from 32 pid1 to any by 1");
+  EXPECT_EQ(tile("heads"), "p + 0; -: from 1 pid1 to any by 32 N; 0: from 0 to 1 N by 32; 1: from 0 to any by 1");
   EXPECT_EQ(tile("transposed"), "p + 0; 1: from 64 pid0 to 1 maximum by 1 stride; 0: from 0 to 1 maximum by 1");
   EXPECT_EQ(tile("described"), "p + 0; 0: from 64 pid0 to 1 maximum by 1 stride; 1: from 32 i to 1 maximum by 1");
   EXPECT_EQ(tile("below_alone"),
