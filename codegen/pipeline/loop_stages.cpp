@@ -20,11 +20,6 @@ namespace {
 
 constexpr int64_t kShort = 4;  // iterations, as measured
 
-bool has_product(const Op& loop) {
-  const auto& ops = loop.regions[0]->ops;
-  return std::any_of(ops.begin(), ops.end(), [](auto& op) { return is_product(*op); });
-}
-
 // The ops of the body that operands of its products are computed from; what is put into a place belongs to those who
 // read it.
 std::unordered_set<const Op*> feeding_products(const Block& body) {
@@ -60,6 +55,11 @@ bool may_be_index(const Op& op) {
 }
 
 }  // namespace
+
+bool has_product(const Op& loop) {
+  const auto& ops = loop.regions[0]->ops;
+  return std::any_of(ops.begin(), ops.end(), [](auto& op) { return is_product(*op); });
+}
 
 bool is_small_load(const Op& op) {
   constexpr int64_t kRegisters = 4;

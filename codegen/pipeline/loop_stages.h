@@ -5,6 +5,9 @@
 
 namespace tegula {
 
+/// Whether its body has a product, loops within it aside.
+bool has_product(const ir::Op& loop);
+
 /// How many iterations of a For loop are under way at a time. As in Triton, its own attribute num_stages goes for all
 /// its loads; without one the function's goes for loops with a product in their body, and others have 1, as short ones.
 int64_t stages_of(const ir::Op& loop, const ir::Func& func);

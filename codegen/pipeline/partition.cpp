@@ -1,5 +1,7 @@
 #include "codegen/pipeline/partition.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -193,22 +195,30 @@ void release_late(Op& loop, Op& product, const std::vector<Fill>& fills, const T
 
 }  // namespace
 
-bool Partition::can_divide(const LoopSchedule& schedule, const std::vector<Op*>& nest) const {
-  const int threads = kThreadsPerWarp * (func_.num_warps() + CopyNest::kWarps);
-  if (!target_.has(Feature::Setmaxnreg) || func_.num_warps() % kWarpsOfGroup || threads > kMostThreads) return false;
-  if (nest.empty() || !schedule.product || !schedule.stores.empty() || func_.maxnreg() || !is_understood(func_))
-    return false;
+std::string Partition::why_not_divided(const LoopSchedule& schedule, const std::vector<Op*>& nest) const {
+  if (!target_.has(Feature::Setmaxnreg)) return fmt::format("warps of {} pass each other no registers", target_.name);
+  if (func_.num_warps() % kWarpsOfGroup) return fmt::format("num_warps is no multiple of {}", kWarpsOfGroup);
+  if (kThreadsPerWarp * (func_.num_warps() + CopyNest::kWarps) > kMostThreads)
+    return fmt::format("a program has {} threads at most", kMostThreads);
+  if (func_.maxnreg()) return "maxnreg is given";
+  if (nest.empty()) return "the loop stands in something else than loops";
+  if (!schedule.product) return "its products do not run beside the program";
+  if (!schedule.stores.empty()) return "the program's warps store operands of its products";
+  if (!is_understood(func_)) return "all threads may have to meet at an assert or in inline assembly";
   // Copies for the next iteration of a loop around would pass what this one waits for.
   std::vector<const Value*> written;
-  if (nest.size() > 1 && orders_memory(*nest.front()->regions[0], written)) return false;
+  if (nest.size() > 1 && orders_memory(*nest.front()->regions[0], written)) return "a loop around it orders memory";
   // The copying warps begin with the program: they wait neither for what it stores nor for what it acquires.
-  if (follows_order(*nest.front())) return false;
-  if (func_.num_ctas() > 1 && copies_pass_others(*nest.front())) return false;
+  if (follows_order(*nest.front())) return "it may read what is acquired ahead of it";
+  if (func_.num_ctas() > 1 && copies_pass_others(*nest.front()))
+    return "all threads of the cluster meet before its copies are over";
   written = written_by(func_);
-  return std::all_of(schedule.copies.begin(), schedule.copies.end(), [&](const Op* copy) {
-    const bool in_bulk = copy->opcode == Opcode::BulkCopy;
-    return can_copy(*copy, target_) && (in_bulk || apart(copy->operand(0), written));
-  });
+  for (const Op* copy : schedule.copies) {
+    if (!can_copy(*copy, target_)) return "it copies less than 4 bytes at a time";
+    if (copy->opcode != Opcode::BulkCopy && !apart(copy->operand(0), written))
+      return "the kernel may write what it copies";
+  }
+  return {};
 }
 
 // Whether all threads of a cluster would have to meet before the copies are over: those that copy do not come there.
@@ -262,20 +272,21 @@ bool Partition::can_take_turns(const std::vector<Op*>& nest, bool bulk) {
   return why_not.empty();
 }
 
-int64_t Partition::divide(Op& loop, const LoopSchedule& schedule, int64_t wanted, int64_t option) {
+Division Partition::divide(Op& loop, const LoopSchedule& schedule, int64_t wanted, int64_t option) {
   const std::vector<Op*> nest = nest_of(loop, func_);
-  if (!can_divide(schedule, nest)) return 0;
+  if (std::string why_not = why_not_divided(schedule, nest); !why_not.empty()) return {0, why_not};
   std::vector<Fill> fills = fills_of(loop, schedule);
   const Op* others = nest_.copy_warps();
   const bool bulk = schedule.copies[0]->opcode == Opcode::BulkCopy;
-  if (bulk ? others && !others->get(attr::one_thread) : nest.size() > 1 || (others && others->get(attr::one_thread)))
-    return 0;
+  if (others && bulk != bool(others->get(attr::one_thread))) return {0, "those of another loop copy in another way"};
+  if (!bulk && nest.size() > 1) return {0, "only bulk copies go on while the loop around it does other things"};
   // The assembler compiles no instruction that takes more registers than a thread has at its start.
   const bool asked = option == 3 || (nest.size() > 1 && nest.front()->get(attr::warp_specialize) >= 2);
   const bool in_turns = asked && can_take_turns(nest, bulk);
-  if (!products_fit(func_, share_registers(bulk, in_turns ? 2 : 1).at_start)) return 0;
+  if (!products_fit(func_, share_registers(bulk, in_turns ? 2 : 1).at_start))
+    return {0, "a product takes more registers than each thread of so many has at the start"};
   if (bulk && !schedule.sums_up)
-    if (const int64_t slots = go_on(nest, schedule, fills)) return slots;
+    if (const int64_t slots = go_on(nest, schedule, fills)) return {slots, ""};
 
   MovedAllocs allocs(schedule.copies, *nest.front());
   alloc_barriers(fills, wanted, bulk);
@@ -284,9 +295,14 @@ int64_t Partition::divide(Op& loop, const LoopSchedule& schedule, int64_t wanted
   const int64_t slots = fit_slots(func_, room, {schedule.copies}, wanted + (schedule.sums_up ? 1 : 0));
   for (const Fill& fill : fills)
     for (const Value* barriers : {fill.full, fill.empty}) barriers->def->set(attr::slots, slots);
-  if (slots < 2 || !(option >= 2 || pays(schedule, slots, bulk)) || !nest_.add(nest, fills, slots, nullptr)) {
+  const char* why_not = slots < 2 ? "no two slots of what it copies fit shared memory"
+                        : option < 2 && !pays(schedule, slots, bulk) ? "it does not pay"
+                        : !nest_.add(nest, fills, slots, nullptr)
+                            ? "what it copies does not follow from parameters and the loops' iterations"
+                            : nullptr;
+  if (why_not) {
     for (const Fill& fill : fills) erase(*fill.full->def), erase(*fill.empty->def);
-    return 0;
+    return {0, why_not};
   }
   allocs.keep();
   Divided divided{nest, fills, places_of(fills), stored_before(loop, schedule.copies), slots, {}, {}, in_turns};
@@ -294,7 +310,7 @@ int64_t Partition::divide(Op& loop, const LoopSchedule& schedule, int64_t wanted
   read_fills(loop, schedule, fills, slots, divided.turn);
   order_transposes(divided, loop);
   divided_.push_back(std::move(divided));
-  return slots;
+  return {slots, ""};
 }
 
 // The loop goes on to use the slots of one before it; so copies for the one are under way while the program is at the

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <set>
+#include <string>
 #include <vector>
 
 #include "codegen/ir/ir.h"
@@ -11,6 +12,12 @@
 #include "runtime/kernel_image.h"
 
 namespace tegula {
+
+/// Whether a loop is divided: the slots of each place, or 0 and the reason.
+struct Division {
+  int64_t slots;
+  std::string why_not;
+};
 
 /// Lets warps of their own (copy_warps) issue loops' copies. Each slot has two barriers: it is full when the copies
 /// into it are over, and empty when all warps have read it.
@@ -34,14 +41,13 @@ class Partition {
  public:
   Partition(ir::Func& func, const Target& target) : func_(func), target_(target), nest_(func) {}
 
-  /// Divides the loop, with 2 to `wanted` slots of each place, and says how many. 0, with nothing changed, where the
-  /// copies do not follow from parameters and the loops' iterations, where two slots do not fit, or where warpgroups do
-  /// not multiply; or where it does not pay, if `option` (warp_specialize) is 0. Of 3, or if the loop around it asks
-  /// for that, two groups of warps take its tiles in turns (take_tiles_in_turns), or it is told why not. A loop behind
-  /// a divided one whose copies fill such places, too, goes on with its slots: copies for it begin while the program is
-  /// at the one before. What the loop transposes has slots and barriers of its own then, so that warps wait for it
-  /// alone.
-  int64_t divide(ir::Op& loop, const LoopSchedule& schedule, int64_t wanted, int64_t option);
+  /// Divides the loop, with 2 to `wanted` slots of each place. Not, with nothing changed, where the copies do not
+  /// follow from parameters and the loops' iterations, where two slots do not fit, or where warpgroups do not multiply;
+  /// or where it does not pay, if `option` (warp_specialize) is 0. Of 3, or if the loop around it asks for that, two
+  /// groups of warps take its tiles in turns (take_tiles_in_turns), or it is told why not. A loop behind a divided one
+  /// whose copies fill such places, too, goes on with its slots: copies for it begin while the program is at the one
+  /// before. What the loop transposes has slots and barriers of its own then, so that warps wait for it alone.
+  Division divide(ir::Op& loop, const LoopSchedule& schedule, int64_t wanted, int64_t option);
 
   /// Once all loops are divided: has the copying thread bring what loops around them load for products, too, as the
   /// rows of Q of persistent attention; gives the threads of copy_warps, if there are any, fewer registers than the
@@ -71,7 +77,7 @@ class Partition {
     bool in_turns = false;  // two groups of warps take the tiles
   };
 
-  bool can_divide(const LoopSchedule& schedule, const std::vector<ir::Op*>& nest) const;
+  std::string why_not_divided(const LoopSchedule& schedule, const std::vector<ir::Op*>& nest) const;
   std::vector<Fill> fills_of(ir::Op& loop, const LoopSchedule& schedule) const;
   bool pays(const LoopSchedule& schedule, int64_t slots, bool bulk) const;
   bool can_take_turns(const std::vector<ir::Op*>& nest, bool bulk);

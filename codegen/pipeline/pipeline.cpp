@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <optional>
 #include <span>
+#include <string>
 #include <unordered_set>
 #include <utility>
 
@@ -44,6 +45,8 @@ namespace tegula {
 using namespace ir;
 
 namespace {
+
+std::string no_copy_warps(const std::string& why) { return "no warps of their own copy: " + why; }
 
 class LoopPipeliner {
  public:
@@ -69,7 +72,10 @@ class LoopPipeliner {
     Op* product = schedule.stores.empty() ? product_of_iteration(loop_) : nullptr;
     if (ahead > 0) expand_loads(loop_, schedule.loads, never_negative_, ahead, product);
     if (!schedule.product) schedule.stores.clear();
-    if (copies) ahead = pipeline_copies(schedule);
+    if (copies)
+      ahead = pipeline_copies(schedule);
+    else if (loop_.get(attr::warp_specialize) >= 2)
+      context_.transfers.push_back({loop_.loc, no_copy_warps("it copies nothing to shared memory"), ""});
     if (!schedule.stores.empty() && fit_slots(func_, context_.target, {schedule.stores, later_}, 2) == 2)
       expand_stores(loop_, schedule.stores, *schedule.product);
     if ((copies || (loads && all)) && ahead + 1 < asked_)
@@ -102,7 +108,10 @@ class LoopPipeliner {
   // As the option says. The slots of each place, or 0.
   int64_t divide(const LoopSchedule& schedule) {
     const int64_t option = warp_specialize_of(loop_, func_);
-    return option == 1 ? 0 : partition_.divide(loop_, schedule, stages_, option);
+    if (option == 1) return 0;
+    Division division = partition_.divide(loop_, schedule, stages_, option);
+    why_not_divided_ = option >= 2 ? std::move(division.why_not) : "";
+    return division.slots;
   }
 
   // How many iterations ahead the copies are: bulk copies, or copies by threads where not all can be that.
@@ -143,6 +152,7 @@ class LoopPipeliner {
   void report_copies(const char* by, const std::string& why_not) {
     context_.transfers.push_back(
         {loop_.loc, fmt::format("{}{}", by, divided_ ? ", issued by warps of their own" : ""), why_not});
+    if (!why_not_divided_.empty()) context_.transfers.push_back({loop_.loc, no_copy_warps(why_not_divided_), ""});
   }
 
   // Takes copies out of the body, with what commits them and waits for them.
@@ -186,6 +196,7 @@ class LoopPipeliner {
   int64_t stages_;
   const std::vector<Op*> later_;
   bool never_negative_ = false, divided_ = false;
+  std::string why_not_divided_;  // although it was asked for
   std::vector<std::unique_ptr<Op>> detached_;
 };
 
@@ -207,7 +218,11 @@ void passes::pipeline(Func& func, PassContext& context) {
   std::unordered_set<const Op*> unpipelined;  // by the user's word
   walk(func.body, [&](Op& op) {
     if (op.opcode != Opcode::For) return;
-    if (stages_of(op, func) > 1) loops.push_back(&op);
+    const int64_t stages = stages_of(op, func);
+    if (stages > 1)
+      loops.push_back(&op);
+    else if (op.get(attr::warp_specialize) >= 2 && has_product(op))
+      context.transfers.push_back({op.loc, no_copy_warps(fmt::format("num_stages is {}", stages)), ""});
     if (func.num_stages() > 1 && is_short(op))
       context.transfers.push_back({op.loc, "loads of the iteration itself, as the loop has four at most", ""});
     if (op.has(attr::num_stages) && op.get(attr::num_stages) <= 1) unpipelined.insert(&op);

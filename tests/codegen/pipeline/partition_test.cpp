@@ -1,0 +1,103 @@
+// label: unit
+// Whether warps of their own copy for a loop that asks for it, and what users are told where they do not.
+#include "codegen/pipeline/partition.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "dsl/tegula.h"
+
+namespace tegula {
+namespace {
+
+constexpr const char* kKernels = R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def product(a, b, c, M, N, K, FORM: tl.constexpr):
+    m, n, k = tl.program_id(0) * 64 + tl.arange(0, 64), tl.arange(0, 64), tl.arange(0, 64)
+    acc = tl.zeros((64, 64), tl.float32)
+    if FORM == "condition":
+        if M > 64:
+            for i in range(0, K, 64):
+                acc = tl.dot(tl.load(a + m[:, None] * K + (i + k)), tl.load(b + (i + k)[:, None] * N + n), acc)
+    elif FORM == "acquired":
+        while tl.atomic_add(c, 0, sem="acquire") == 0:
+            pass
+        for i in range(0, K, 64):
+            acc = tl.dot(tl.load(a + m[:, None] * K + (i + k)), tl.load(b + (i + k)[:, None] * N + n), acc)
+    elif FORM == "assert":
+        tl.device_assert(K > 0, "no K")
+        for i in range(0, K, 64):
+            acc = tl.dot(tl.load(a + m[:, None] * K + (i + k)), tl.load(b + (i + k)[:, None] * N + n), acc)
+    elif FORM == "by the loop":
+        for i in tl.range(0, K, 64, warp_specialize=True):
+            acc = tl.dot(tl.load(a + m[:, None] * K + (i + k)), tl.load(b + (i + k)[:, None] * N + n), acc)
+    elif FORM == "one stage":
+        for i in tl.range(0, K, 64, warp_specialize=True, num_stages=1):
+            acc = tl.dot(tl.load(a + m[:, None] * K + (i + k)), tl.load(b + (i + k)[:, None] * N + n), acc)
+    elif FORM == "sums":
+        for i in tl.range(0, K, 64, warp_specialize=True, num_stages=3):
+            acc += tl.load(a + m[:, None] * K + (i + k))
+    else:
+        for i in range(0, K, 64):
+            acc = tl.dot(tl.load(a + m[:, None] * K + (i + k)), tl.load(b + (i + k)[:, None] * N + n), acc)
+    tl.store(c + m[:, None] * N + n, acc)
+)";
+
+struct Case {
+  const char* form;
+  LaunchOptions options;
+  std::string why_not;  ///< empty: they copy
+  const char* target = "sm_90a";
+};
+
+KernelImage image_of(const Case& c) {
+  ArgType matrix{.elem = Elem::F16, .pointer = true, .divisible_by = 16}, number{.elem = Elem::I32, .divisible_by = 64};
+  ArgType result = matrix;
+  result.elem = Elem::F32;
+  LaunchOptions options = c.options;
+  options.constexprs = {{"FORM", c.form}};
+  options.num_stages = 3;
+  options.debug = 1;
+  const std::vector<ArgType> types{matrix, matrix, result, number, number, number};
+  return Program::parse(kKernels, "partition.py").kernel("product").compile(types, options, c.target);
+}
+
+TEST(Partition, SaysWhyNot) {
+  const std::vector<Case> cases{
+      {"", {.warp_specialize = 2}, ""},
+      {"", {.warp_specialize = 2, .bulk_copies = 1}, ""},
+      {"by the loop", {}, ""},
+      {"by the loop", {.num_warps = 2}, "num_warps is no multiple of 4"},
+      {"", {.num_warps = 32, .warp_specialize = 2}, "a program has 1024 threads at most"},
+      {"", {.maxnreg = 128, .warp_specialize = 2}, "maxnreg is given"},
+      {"condition", {.warp_specialize = 2}, "the loop stands in something else than loops"},
+      {"assert", {.warp_specialize = 2}, "all threads may have to meet at an assert or in inline assembly"},
+      {"acquired", {.warp_specialize = 2}, "it may read what is acquired ahead of it"},
+      {"one stage", {}, "num_stages is 1"},
+      {"sums", {}, "it copies nothing to shared memory"},
+      {"", {.warp_specialize = 2}, "warps of sm_80 pass each other no registers", "sm_80"},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(std::string(c.form) + " " + c.why_not);
+    const KernelImage image = image_of(c);
+    EXPECT_EQ(image.copy_warps > 0, c.why_not.empty());
+    std::string told;
+    for (const Transfer& transfer : image.transfers)
+      if (transfer.by.starts_with("no warps of their own copy: ")) told += transfer.by.substr(28);
+    EXPECT_EQ(told, c.why_not);
+  }
+}
+
+TEST(Partition, NobodyIsToldWhoDidNotAsk) {
+  for (const int warp_specialize : {0, 1})
+    for (const Transfer& transfer : image_of({"condition", {.warp_specialize = warp_specialize}, ""}).transfers)
+      EXPECT_FALSE(transfer.by.starts_with("no warps")) << transfer.by;
+}
+
+}  // namespace
+}  // namespace tegula
