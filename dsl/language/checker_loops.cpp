@@ -275,7 +275,10 @@ dsl::Range Checker::parse_range(const std::string& name, const std::vector<Argum
   if (bounds.size() == 3) range.step = bounds[2];
   if (step) range.step = {step->value, step->loc};
   range.warns_of_zero = !range.compile_time && !host_ && !(step ? step->is_number : is_number);
-  return dsl::check_range(sema_, range) && ok ? range : unknown;
+  ok = dsl::check_range(sema_, range) && ok;
+  // False is Triton's default.
+  if (ok && range.warp_specialize && !range.warp_specialize->value.as<bool>()) range.warp_specialize.reset();
+  return ok ? range : unknown;
 }
 
 void Checker::execute_for(const Stmt& s, const Continuation& rest) {

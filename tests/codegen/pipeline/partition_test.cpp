@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 
 @triton.jit
-def product(a, b, c, M, N, K, FORM: tl.constexpr):
+def product(a, b, c, M, N, K, FORM: tl.constexpr, ASKS: tl.constexpr):
     m, n, k = tl.program_id(0) * 64 + tl.arange(0, 64), tl.arange(0, 64), tl.arange(0, 64)
     acc = tl.zeros((64, 64), tl.float32)
     if FORM == "condition":
@@ -34,7 +34,7 @@ def product(a, b, c, M, N, K, FORM: tl.constexpr):
         for i in range(0, K, 64):
             acc = tl.dot(tl.load(a + m[:, None] * K + (i + k)), tl.load(b + (i + k)[:, None] * N + n), acc)
     elif FORM == "by the loop":
-        for i in tl.range(0, K, 64, warp_specialize=True):
+        for i in tl.range(0, K, 64, warp_specialize=ASKS):
             acc = tl.dot(tl.load(a + m[:, None] * K + (i + k)), tl.load(b + (i + k)[:, None] * N + n), acc)
     elif FORM == "one stage":
         for i in tl.range(0, K, 64, warp_specialize=True, num_stages=1):
@@ -53,6 +53,7 @@ struct Case {
   LaunchOptions options;
   std::string why_not;  ///< empty: they copy
   const char* target = "sm_90a";
+  bool loop_asks = true;
 };
 
 KernelImage image_of(const Case& c) {
@@ -60,7 +61,7 @@ KernelImage image_of(const Case& c) {
   ArgType result = matrix;
   result.elem = Elem::F32;
   LaunchOptions options = c.options;
-  options.constexprs = {{"FORM", c.form}};
+  options.constexprs = {{"FORM", c.form}, {"ASKS", c.loop_asks}};
   options.num_stages = 3;
   options.debug = 1;
   const std::vector<ArgType> types{matrix, matrix, result, number, number, number};
@@ -91,6 +92,11 @@ TEST(Partition, SaysWhyNot) {
       if (transfer.by.starts_with("no warps of their own copy: ")) told += transfer.by.substr(28);
     EXPECT_EQ(told, c.why_not);
   }
+}
+
+TEST(Partition, FalseIsTheDefaultOfALoop) {
+  EXPECT_GT(image_of({"by the loop", {.warp_specialize = 2}, "", "sm_90a", false}).copy_warps, 0);
+  EXPECT_EQ(image_of({"by the loop", {.warp_specialize = 1}, "", "sm_90a", false}).copy_warps, 0);
 }
 
 TEST(Partition, NobodyIsToldWhoDidNotAsk) {
