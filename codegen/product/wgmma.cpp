@@ -252,6 +252,15 @@ Regs wait_for(Lowering& l, llvm::ArrayRef<llvm::Value*> sums, bool is_float, int
   return out;
 }
 
+// Whether elements of a thread may be one and the same value.
+bool may_repeat(const ir::Value* v) {
+  const ir::Op* op = v->def;
+  if (!v->type.is_tile() || !op) return !v->type.is_tile();
+  if (op->opcode == ir::Opcode::Constant || op->opcode == ir::Opcode::Splat || op->opcode == ir::Opcode::Broadcast)
+    return true;
+  return op->has(ir::Elementwise) && std::ranges::all_of(op->operands, may_repeat);
+}
+
 // The instructions of one mma_start.
 class Product {
  public:
@@ -310,9 +319,29 @@ class Product {
   }
 
   void issue(Regs& sums, const std::vector<Part>& parts) {
+    if (need_own_registers())
+      for (const Part& part : parts) own_registers(sums, part);
     l_.hw("wgmma_fence", {});
     for (const Part& part : parts) multiply(sums, part);
     l_.hw("wgmma_commit", {});
+  }
+
+  // Sums that begin with what others begin with, too, or with what is used again, get registers of their own ahead of
+  // the fence, by a wait for nothing. Set behind it, they would have the assembler put in another one.
+  void own_registers(Regs& sums, const Part& part) {
+    constexpr int64_t kAnyNumber = 7;  // of groups under way
+    Regs own;
+    for (int i : part.registers) own.push_back(sums[i]);
+    own = wait_for(l_, own, op_.result()->type.is_float(), kAnyNumber);
+    for (size_t i = 0; i < own.size(); ++i) sums[part.registers[i]] = own[i];
+  }
+
+  bool need_own_registers() const {
+    const ir::Value* sums = op_.operand(2);
+    const auto* adds = op_.operand(3) ? llvm::dyn_cast<llvm::ConstantInt>(l_.scalar(op_.operand(3))) : nullptr;
+    if ((adds && adds->isZero()) || sums->type.is_in_flight()) return false;
+    const bool of_this_block = (sums->def ? sums->def->parent : sums->block) == op_.parent;
+    return !of_this_block || l_.uses.at(sums) > 1 || may_repeat(sums);
   }
 
   // As many as the plan says, if instructions can begin at all multiples of it; else the most of which that is so.
