@@ -121,6 +121,7 @@ std::optional<OperandInPlace> operand_in(const ir::Type& place, int operand) {
   };
   const int64_t step = extent > pattern ? distance(pattern) : 0;
   out.leading_bytes = out.k_major ? 16 : int(step);
+  if (out.k_major && step) out.stride_bytes = int(step);  // where a block of rows ends with the pattern: what K leaves
   out.pattern = out.together = int(pattern);
   while (out.together < extent && distance(out.together) == out.together / pattern * step) out.together += int(pattern);
   return out;

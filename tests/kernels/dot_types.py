@@ -77,3 +77,22 @@ def scaled_blocks(
         a_ptrs += BLOCK_K
         b_ptrs += BLOCK_K
     tl.store(c_ptr + m[:, None] * N + n[None, :], acc, mask=(m[:, None] < M) & (n[None, :] < N))
+
+
+@triton.jit
+def begun_sums(x_ptr, y_ptr, begin_ptr, out_ptr, K, FORM: tl.constexpr):
+    """Products that begin with a constant, with a number or a row that elements share, or all with the same sums."""
+    m, n, k = tl.arange(0, 128), tl.arange(0, 64), tl.arange(0, 64)
+    highest = tl.zeros((128, 64), tl.float32)
+    begin = tl.load(begin_ptr + m[:, None] * 64 + n[None, :])
+    for i in range(0, K, 64):
+        x = tl.load(x_ptr + m[:, None] * K + (i + k)[None, :])
+        y = tl.load(y_ptr + (i + k)[:, None] * 64 + n[None, :])
+        if FORM == "constant":
+            begin = tl.full((128, 64), 1.5, tl.float32)
+        elif FORM == "number":
+            begin = tl.zeros((128, 64), tl.float32) + tl.load(begin_ptr + i)
+        elif FORM == "row":
+            begin = tl.broadcast_to(tl.load(begin_ptr + i + n)[None, :], (128, 64))
+        highest = tl.maximum(highest, tl.dot(x, y, begin))
+    tl.store(out_ptr + m[:, None] * 64 + n[None, :], highest)

@@ -39,3 +39,11 @@ def shapes(x_ptr, y_ptr, A: tl.constexpr, B: tl.constexpr, C: tl.constexpr):
     u = tl.reshape(t, (C * A, B)) * 2 + tl.arange(0, B)[None, :]
     y = tl.permute(tl.reshape(u, (C, A, B)), (1, 2, 0))
     tl.store(y_ptr + tl.arange(0, A * B * C), tl.ravel(y))
+
+
+@triton.jit
+def product(a_ptr, b_ptr, c_ptr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    m, n, k = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    a = tl.load(a_ptr + m[:, None] * K + k[None, :])
+    b = tl.load(b_ptr + k[:, None] * N + n[None, :])
+    tl.store(c_ptr + m[:, None] * N + n[None, :], tl.dot(a, b))

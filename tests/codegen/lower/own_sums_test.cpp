@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "dsl/tegula.h"
+#include "tests/assembler.h"
 
 namespace tegula {
 namespace {
@@ -65,6 +66,19 @@ TEST(OwnSums, PromotedSumsLeaveRegistersForWarpsThatCopy) {
                               .num_stages = 4};
   const KernelImage image = kernel_of("float8_sums").compile(types, options, "sm_90a");
   EXPECT_NE(image.ptx.find("setmaxnreg"), std::string::npos);
+}
+
+// Registers that are set between the fence and the products would have the assembler put in a fence of its own.
+TEST(OwnSums, BeginAheadOfTheFence) {
+  SKIP_WITHOUT_PTXAS();
+  const std::vector<ArgType> types{array(Elem::F16), array(Elem::F16), array(Elem::F32), array(Elem::F32), number()};
+  for (const char* form : {"constant", "number", "row", "same"}) {
+    SCOPED_TRACE(form);
+    const LaunchOptions options{.constexprs = {{"FORM", form}}, .num_stages = 3};
+    const PtxasRun run = assemble(kernel_of("begun_sums").compile(types, options, "sm_90a").ptx, "sm_90a");
+    EXPECT_EQ(run.status, 0) << run.log;
+    EXPECT_EQ(run.log.find("C75"), run.log.npos) << run.log;
+  }
 }
 
 }  // namespace

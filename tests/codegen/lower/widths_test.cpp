@@ -114,5 +114,23 @@ TEST(Widths, Shapes) {
       }
 }
 
+// Columns in blocks of eight: as many rows of a swizzle pattern, of which K may take several.
+TEST(Widths, ColumnsOfProducts) {
+  for (auto& device : devices())
+    for (auto [m, n, k] : {std::array{64, 24, 128}, {64, 40, 64}, {128, 72, 256}, {64, 8, 128}, {80, 56, 96}}) {
+      SCOPED_TRACE(fmt::format("{}: {} x {} x {}", device->info().name, m, n, k));
+      std::vector<float16> a, b;
+      for (int i = 0; i < m * k; ++i) a.push_back(float16(float(i * 7 % 31 % 5 - 2)));
+      for (int i = 0; i < k * n; ++i) b.push_back(float16(float(i * 5 % 29 % 7 - 3)));
+      std::vector<float> exact(size_t(m) * n);
+      for (int i = 0; i < m * k; ++i)
+        for (int j = 0; j < n; ++j) exact[size_t(i / k) * n + j] += float(a[i]) * float(b[size_t(i % k) * n + j]);
+      Buffer da(*device, a), db(*device, b), dc(*device, exact.size() * 4);
+      program().kernel("product").launch(*device, {1}, {.constexprs = {{"M", m}, {"N", n}, {"K", k}}}, da.as<float16>(),
+                                         db.as<float16>(), dc.as<float>());
+      EXPECT_EQ(dc.download<float>(), exact);
+    }
+}
+
 }  // namespace
 }  // namespace tegula
