@@ -79,18 +79,18 @@ inline void check_proxy(const Program& program, uint32_t offset, const char* who
   this_worker->abandon(fault);
 }
 
-/// The host address of a shared access by `fiber` (the current one, or a lane for which it acts).
-inline void* shared_access(const Fiber& fiber, uint32_t address, unsigned bytes, Access access, uint32_t site,
-                           const void* stored = nullptr) {
+/// The host address of an access by `fiber` (the current one, or a lane for which it acts) to the shared memory of
+/// `of`, its program or another block of the cluster.
+inline void* shared_access(const Fiber& fiber, Program& of, uint32_t address, unsigned bytes, Access access,
+                           uint32_t site, const void* stored = nullptr) {
   Worker& worker = *this_worker;
-  uint32_t offset = address - fiber.program->shared_base, size = worker.launch().shared_bytes;
+  uint32_t offset = address - of.shared_base, size = worker.launch().shared_bytes;
   bool aligned = (address & (bytes - 1)) == 0;
   if (aligned && offset < size && size - offset >= bytes) [[likely]] {
-    check_under_way(*fiber.program, offset, bytes, access, {site});
+    check_under_way(of, offset, bytes, access, {site});
     if (Races* races = worker.races()) [[unlikely]]
-      races->shared(fiber, offset, bytes, access, {site}, stored);
-    if (access == Access::Write && fiber.program->writes.tracks())
-      fiber.program->writes.store(offset, bytes, fiber.thread, site);
+      races->shared(fiber, of, offset, bytes, access, {site}, stored);
+    if (access == Access::Write && of.writes.tracks()) of.writes.store(offset, bytes, fiber.thread, site);
     return reinterpret_cast<void*>(uint64_t(address));
   }
   Fault fault;
@@ -101,6 +101,11 @@ inline void* shared_access(const Fiber& fiber, uint32_t address, unsigned bytes,
   fault.address = uint64_t(int64_t(int32_t(offset)));
   fault.bytes = bytes;
   worker.abandon(fault);
+}
+
+inline void* shared_access(const Fiber& fiber, uint32_t address, unsigned bytes, Access access, uint32_t site,
+                           const void* stored = nullptr) {
+  return shared_access(fiber, *fiber.program, address, bytes, access, site, stored);
 }
 
 /// What is said of an access to the shared memory of a block of the cluster that may not be accessed.
@@ -157,8 +162,7 @@ inline Program& block_of(uint32_t address, unsigned bytes, uint32_t site, const 
 /// The host address of such a store, or of a load.
 inline void* cluster_access(uint32_t address, unsigned bytes, uint32_t site, Access access = Access::Write) {
   const ClusterAccess& said = access == Access::Read ? kLoad : kStore;
-  const Fiber& there = *block_of(address, bytes, site, said).fibers[this_worker->fiber().thread];
-  return shared_access(there, address, bytes, access, site);
+  return shared_access(this_worker->fiber(), block_of(address, bytes, site, said), address, bytes, access, site);
 }
 
 }  // namespace tegula::emulator

@@ -162,10 +162,7 @@ void bring(Program& program, BulkCopy copy) {
   Worker& worker = *this_worker;
   check_place(program, copy, Access::Write, "a bulk copy writes");
   count_bulk_copy(program, copy, program.shared_base + copy.barrier);
-  if (Races* races = worker.races()) {
-    if (&program != worker.fiber().program) Races::learn_all(program, copy.thread / kLanes);
-    races->bulk_copy(program, copy.offset, copy.bytes, copy.where);
-  }
+  if (Races* races = worker.races()) races->bulk_copy(program, copy.offset, copy.bytes, copy.where);
   copy.done = worker.flip();
   if (copy.done) perform(program, copy);
   program.bulk_copies.push_back(copy);
@@ -288,7 +285,7 @@ void issue_bulk_store(uint32_t from, uint64_t map, const uint32_t* coordinates, 
   check_place(program, store, Access::Read, "a bulk store reads");
   check_array(store, combine ? Access::Atomic : Access::Write);
   if (Races* races = worker.races())
-    races->shared(worker.fiber(), store.offset, store.bytes, Access::Read, where, nullptr);
+    races->shared(worker.fiber(), program, store.offset, store.bytes, Access::Read, where, nullptr);
   if (worker.flip()) read_box(program, store);
   program.bulk_stores.push_back(std::move(store));
 }

@@ -117,6 +117,7 @@ class Describer {
     std::string who = fmt::format("thread {} of warp {}", fault_.other_thread, fault_.other_thread / kLanes);
     if (fault_.between_programs)
       who += fmt::format(" of program ({}, {}, {})", fault_.other_x, fault_.other_y, fault_.other_z);
+    if (fault_.other_block) who += fmt::format(" of block {} of the cluster", *fault_.other_block);
     if (fault_.by_bulk_copy) who = "a bulk copy";
     std::string where = source(fault_.other_where);
     if (const StreamLaunch* launch = fault_.other_launch) {
@@ -132,6 +133,7 @@ class Describer {
     if (fault_.by_scope) return "an atomic operation of scope 'cta' counts in its own program alone";
     if (fault_.between_programs) return "nothing orders the two programs";
     if (fault_.by_bulk_copy) return "no wait for the copy's phase comes between";
+    if (fault_.other_block) return "no barrier of the cluster lies between";
     return "no barrier lies between";
   }
 

@@ -67,6 +67,7 @@ struct Fault {
   Access other_access = Access::Read;
   uint32_t other_x = 0, other_y = 0, other_z = 0;
   bool between_programs = false;
+  std::optional<uint32_t> other_block;         ///< of the program's cluster, if it is another one
   const StreamLaunch* other_launch = nullptr;  ///< of another one, which Races keeps: other_where is of its code
   bool by_bulk_copy = false;                   ///< the earlier one
   bool by_scope = false;                       ///< both are atomic, but for one program alone

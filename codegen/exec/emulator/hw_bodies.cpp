@@ -147,8 +147,8 @@ void emu_barrier(uint32_t site, uint32_t place) {
   this_worker->barrier(uint32_t(this_worker->fiber().program->fibers.size()), {site, place});
 }
 void emu_barrier_of(uint32_t threads, uint32_t site, uint32_t place) { this_worker->barrier(threads, {site, place}); }
-void emu_cluster_arrive(uint32_t site, uint32_t place) { this_worker->cluster_arrive({site, place}); }
-constexpr auto emu_cluster_arrive_relaxed = emu_cluster_arrive;
+void emu_cluster_arrive(uint32_t site, uint32_t place) { this_worker->cluster_arrive(false, {site, place}); }
+void emu_cluster_arrive_relaxed(uint32_t site, uint32_t place) { this_worker->cluster_arrive(true, {site, place}); }
 void emu_cluster_wait(uint32_t site, uint32_t place) { this_worker->cluster_wait({site, place}); }
 void emu_barrier_between(uint32_t number, uint32_t threads, uint32_t site, uint32_t place) {
   this_worker->barrier_between(number, threads, {site, place});

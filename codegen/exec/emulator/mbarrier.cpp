@@ -41,8 +41,7 @@ struct Named {
 };
 
 Named find(Program& program, uint32_t address, Where where) {
-  const Fiber& there = *program.fibers[this_worker->fiber().thread];
-  void* bytes = shared_access(there, address, sizeof(uint64_t), Access::Atomic, where.site);
+  void* bytes = shared_access(this_worker->fiber(), program, address, sizeof(uint64_t), Access::Atomic, where.site);
   const uint32_t offset = address - program.shared_base;
   auto it = program.mbarriers.find(offset);
   if (it == program.mbarriers.end())
@@ -68,7 +67,7 @@ void end_phase(Program& program, MBarrier& barrier) {
   barrier.first_bulk_copy = 0;
   barrier.end_seen = false;
   barrier.last_end = program.writes.end_phase();
-  if (this_worker->races()) join(barrier.told, std::exchange(barrier.arriving, {}));
+  if (this_worker->races()) barrier.told.join(std::exchange(barrier.arriving, {}));
   this_worker->wake(barrier.waiting);
 }
 
@@ -109,11 +108,13 @@ void check_bytes(const Named& named, Where where) {
       where, fault_at(named.offset, barrier.expected_bytes));
 }
 
-/// An arrival of the thread itself at an mbarrier of the block `program`. What it knows of another block counts there
-/// as known by the thread of the same number.
+/// An arrival of the thread itself at an mbarrier of the block `program`.
 void arrive(Program& program, const Named& named, Where where) {
   MBarrier& barrier = *named.barrier;
-  if (this_worker->races()) Races::arrive(program, this_worker->fiber().thread / kLanes, barrier.arriving);
+  const Fiber& fiber = this_worker->fiber();
+  if (this_worker->races())
+    (fiber.program == &program ? Races::arrive : Races::arrive_having_read)(*fiber.program, fiber.thread / kLanes,
+                                                                            barrier.arriving);
   --barrier.pending;
   check_bytes(named, where);
   const bool over = barrier.pending == 0 && barrier.expected_bytes == 0;
@@ -193,6 +194,9 @@ void count_bulk_copy(Program& program, const BulkCopy& copy, uint32_t address) {
   barrier.issued_bytes += copy.bytes;
   check_bytes(named, copy.where);
   if (!barrier.first_bulk_copy) barrier.first_bulk_copy = this_worker->tick();
+  const Fiber& fiber = this_worker->fiber();
+  if (!copy.map && this_worker->races())
+    Races::arrive_having_read(*fiber.program, fiber.thread / kLanes, barrier.arriving);
 }
 
 void arrive_after_copies(uint32_t address, uint32_t site) {

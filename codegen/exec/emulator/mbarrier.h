@@ -43,7 +43,7 @@ struct MBarrier {
   uint64_t phase = 0;
   bool end_seen = true;    ///< it was waited for that the phase before ended
   uint32_t last_end = 0;   ///< when that was (SharedWrites)
-  Clock arriving, told;    ///< where races are looked for: of the arrivals of this phase; of the phase before
+  Told arriving, told;     ///< where races are looked for: of the arrivals of this phase; of the phase before
   uint32_t site = 0;       ///< of the initialisation
   std::vector<Late> late;  ///< the oldest first
   std::vector<Fiber*> waiting;

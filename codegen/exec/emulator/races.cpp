@@ -13,8 +13,40 @@ void join(Clock& into, const Clock& other) {
   for (size_t i = 0; i < other.size(); ++i) into[i] = std::max(into[i], other[i]);
 }
 
-void join(Clocks& into, const Clocks& other) {
-  for (const auto& [id, clock] : other) join(into[id], clock);
+const Clock* Clocks::of(uint32_t program) const {
+  if (!map_) return nullptr;
+  const auto found = map_->find(program);
+  return found == map_->end() ? nullptr : &found->second;
+}
+
+Clocks::Map& Clocks::own() {
+  if (!map_)
+    map_ = std::make_shared<Map>();
+  else if (map_.use_count() > 1)
+    map_ = std::make_shared<Map>(*map_);
+  return *map_;
+}
+
+void Clocks::join(const Clocks& other) {
+  if (!other.map_ || map_ == other.map_) return;
+  if (!map_) {
+    map_ = other.map_;
+    return;
+  }
+  for (const auto& [id, clock] : *other.map_) join(id, clock);
+}
+
+void Clocks::join(uint32_t program, const Clock& clock) {
+  const Clock* known = of(program);
+  if (known && known->size() >= clock.size() &&
+      std::equal(clock.begin(), clock.end(), known->begin(), std::less_equal()))
+    return;
+  emulator::join(own()[program], clock);
+}
+
+void Told::join(const Told& other) {
+  all.join(other.all);
+  reads.join(other.reads);
 }
 
 // ---- What orders
@@ -37,11 +69,10 @@ void Races::begin(Program& program) {
   clocks.id = next_id_++;
   numbers_[clocks.id] = program.number;
   const size_t warps = program.warps.size();
-  clocks.known.assign(warps, Clock(warps + 1, 0));
-  for (size_t w = 0; w < warps; ++w) clocks.known[w][w] = 1;
+  clocks.known.assign(warps, {Clock(warps + 1, 0), {}});
+  for (size_t w = 0; w < warps; ++w) clocks.known[w].own[w] = 1;
   clocks.bulk_copies = 1;
   clocks.fenced.assign(warps * kLanes, {});
-  clocks.others.clear();
   clocks.unwritten = {};
   SharedCells& shared = shared_[program.shared_base];
   const size_t cells = (launch_->shared_bytes + 3) / 4;
@@ -51,81 +82,66 @@ void Races::begin(Program& program) {
   }
 }
 
-void Races::learn_all(Program& program, uint32_t warp) {
-  auto& known = program.clocks.known;
-  for (uint32_t w = 0; w < known.size(); ++w) {
-    ++known[w][w];
-    join(known[warp], known[w]);
-  }
-}
-
-void Races::warp_met(Program& program, uint32_t warp) { ++program.clocks.known[warp][warp]; }
+void Races::warp_met(Program& program, uint32_t warp) { ++program.clocks.known[warp].own[warp]; }
 
 void Races::threads_met(Program& program, uint32_t first, uint32_t threads) {
   auto& known = program.clocks.known;
   const uint32_t begin = first / kLanes, end = (first + threads) / kLanes;
-  Clock all;
+  Known all;
   for (uint32_t w = begin; w < end; ++w) {
-    ++known[w][w];
-    join(all, known[w]);
+    ++known[w].own[w];
+    join(all.own, known[w].own);
+    all.programs.join(known[w].programs);
   }
   for (uint32_t w = begin; w < end; ++w) known[w] = all;
 }
 
-void Races::blocks_met(std::span<Program* const> blocks, uint32_t threads) {
-  Clocks all;  // that any of them knows, of each other and of programs before
-  for (Program* block : blocks) {
-    threads_met(*block, 0, threads);
-    join(all[block->clocks.id], block->clocks.known[0]);
-    join(all, block->clocks.others);
-  }
-  for (Program* block : blocks) {
-    block->clocks.others = all;
-    block->clocks.others.erase(block->clocks.id);
-  }
+void Races::arrive(Program& program, uint32_t warp, Told& told) { tell(program, warp, told, false); }
+
+void Races::arrive_having_read(Program& program, uint32_t warp, Told& told) {
+  Known& known = program.clocks.known[warp];
+  ++known.own[warp];
+  told.reads.join(program.clocks.id, known.own);
+  told.reads.join(known.programs.all);
+  told.reads.join(known.programs.reads);
 }
 
-void Races::arrive(Program& program, uint32_t warp, Clock& told) {
-  Clock& known = program.clocks.known[warp];
-  ++known[warp];
-  join(told, known);
-}
-
-void Races::join_known(Program& program, uint32_t warp, const Clock& told) { join(program.clocks.known[warp], told); }
-
-void Races::end_bulk_copies(Program& program, Clock& told) {
+void Races::end_bulk_copies(Program& program, Told& told) {
   Clock copies(program.warps.size() + 1, 0);
   copies.back() = ++program.clocks.bulk_copies;
-  join(told, copies);
+  told.all.join(program.clocks.id, copies);
 }
 
-void Races::learn(Program& program, uint32_t warp, const Clocks& told, bool program_only) {
-  for (const auto& [id, clock] : told) {
-    if (id == program.clocks.id)
-      join_known(program, warp, clock);
-    else if (!program_only)
-      join(program.clocks.others[id], clock);
-  }
+void Races::learn(Program& program, uint32_t warp, const Told& told, bool program_only) {
+  Known& known = program.clocks.known[warp];
+  const uint32_t id = program.clocks.id;
+  if (const Clock* own = told.all.of(id)) join(known.own, *own);
+  if (!program_only)
+    known.programs.join(told);
+  else if (const Clock* read = told.reads.of(id))
+    known.programs.reads.join(id, *read);
 }
 
-void Races::tell(Program& program, uint32_t warp, Clocks& told, bool program_only) {
-  arrive(program, warp, told[program.clocks.id]);
-  if (!program_only) join(told, program.clocks.others);
+void Races::tell(Program& program, uint32_t warp, Told& told, bool program_only) {
+  Known& known = program.clocks.known[warp];
+  ++known.own[warp];
+  told.all.join(program.clocks.id, known.own);
+  if (!program_only) told.join(known.programs);
 }
 
 /// An atomic operation at the address: what it learns there, and what it leaves for others.
 void Races::order(Program& program, uint32_t thread, uint64_t address, MemoryOrder order) {
   const uint32_t warp = thread / kLanes;
   Fenced& fenced = program.clocks.fenced[thread];
-  Clocks& told = released_[address];
+  Told& told = released_[address];
   if (order.acquires)
     learn(program, warp, told, order.program_only);
   else
-    join(fenced.read, told);
+    fenced.read.join(told);
   if (order.releases)
     tell(program, warp, told, order.program_only);
   else
-    join(told, fenced.left);
+    told.join(fenced.left);
 }
 
 void Races::fence(Program& program, uint32_t thread) {
@@ -165,17 +181,27 @@ const Races::EarlierLaunch* Races::beside(uint32_t program) const {
   return known != over.end() && known->second >= earlier.launch->number ? nullptr : &earlier;
 }
 
+/// That the id is that of a block of the program's cluster.
+bool Races::in_cluster(uint32_t id, const Program& program) {
+  return id - (program.clocks.id - program.block) < program.cluster->blocks.size();
+}
+
 bool Races::is_ordered(const Slot& before, const Access_& now) const {
   if (before.program < first_id_) return now.is_shared || earlier_.empty() || !beside(before.program);
   const ProgramClocks& clocks = now.program.clocks;
-  if (before.program != clocks.id) {
-    if (now.is_shared) return true;  // of a program that is over
-    auto other = clocks.others.find(before.program);
-    return other != clocks.others.end() && other->second[before.warp] > before.clock;
+  const Known& known = clocks.known[now.warp];
+  auto has_counted = [&](const Clock* clock) { return clock && (*clock)[before.warp] > before.clock; };
+  if (before.program == clocks.id) {
+    if (before.warp == now.warp && before.clock == known.own[now.warp])
+      return before.mixed ? before.lanes >> now.lane & 1 : (before.lanes & ~(1u << now.lane)) == 0;
+    if (has_counted(&known.own)) return true;
+  } else {
+    if (now.is_shared && !in_cluster(before.program, now.program)) return true;  // of a program that is over
+    if (has_counted(known.programs.all.of(before.program))) return true;
   }
-  if (before.warp == now.warp && before.clock == clocks.known[now.warp][now.warp])
-    return before.mixed ? before.lanes >> now.lane & 1 : (before.lanes & ~(1u << now.lane)) == 0;
-  return clocks.known[now.warp][before.warp] > before.clock;
+  const bool by_copies = now.is_shared && before.warp == now.program.warps.size();
+  if (before.access != uint32_t(Access::Read) && !by_copies) return false;
+  return has_counted(known.programs.reads.of(before.program));
 }
 
 bool Races::conflicts(const Slot& before, const Access_& now, uint8_t bytes) const {
@@ -230,15 +256,14 @@ bool Races::conflicts(const Slot& before, const Access_& now, uint8_t bytes) con
   cells.reads.at(second_is_free || !first_is_free ? 1 : 0, cell, cells.count) = slot;
 }
 
-/// Of shared memory: that what is read was written by this program.
-void Races::note_written(SharedCells::Written& cell, const Access_& now, uint64_t address, uint8_t bytes) {
-  const uint32_t id = now.program.clocks.id;
-  const uint8_t written = cell.by == id ? cell.bytes : 0;
+/// Of the shared memory of the program with the id: that what is read was written while it ran.
+void Races::note_written(SharedCells::Written& cell, uint32_t of, const Access_& now, uint64_t address, uint8_t bytes) {
+  const uint8_t written = cell.by == of ? cell.bytes : 0;
   if (now.access == Access::Read) {
     if (bytes & ~written) note_unwritten(now, address, uint32_t(std::popcount(bytes)));
     return;
   }
-  cell.by = id;
+  cell.by = of;
   cell.bytes = uint8_t(written | bytes);
 }
 
@@ -281,7 +306,7 @@ void Races::access(Cells& cells, size_t first, const Access_& now, uint64_t addr
   const ProgramClocks& clocks = now.program.clocks;
   Slot slot;
   slot.program = clocks.id;
-  slot.clock = clocks.known[now.warp][now.warp];
+  slot.clock = clocks.known[now.warp].own[now.warp];
   slot.lanes = 1u << now.lane;
   slot.site = std::min(now.where.site, Slot::kMostSites - 1);
   slot.warp = now.warp & 63;
@@ -318,34 +343,31 @@ void Races::global(Fiber& fiber, uint64_t address, uint32_t bytes, Access access
   }
 }
 
-void Races::shared(const Fiber& fiber, uint32_t offset, uint32_t bytes, Access access, Where where,
+void Races::shared(const Fiber& fiber, const Program& of, uint32_t offset, uint32_t bytes, Access access, Where where,
                    const void* stored) {
-  Program& program = *fiber.program;
   MemoryOrder order;
   order.strong = access == Access::Atomic;
-  const Access_ now{program, fiber.thread / kLanes, fiber.thread % kLanes, access, order, where, true};
-  const void* at = reinterpret_cast<const void*>(uint64_t(program.shared_base + offset));
+  const Access_ now{*fiber.program, fiber.thread / kLanes, fiber.thread % kLanes, access, order, where, true};
+  const void* at = reinterpret_cast<const void*>(uint64_t(of.shared_base + offset));
   const bool same = stored && std::memcmp(at, stored, bytes) == 0;
-  SharedCells& shared = shared_cells(program);
+  SharedCells& shared = shared_cells(of);
   for (uint32_t cell = offset & ~3u; cell < offset + bytes; cell += 4)
-    note_written(shared.written[cell / 4], now, cell, uint8_t(bytes_of_cell(cell, offset, bytes)));
+    note_written(shared.written[cell / 4], of.clocks.id, now, cell, uint8_t(bytes_of_cell(cell, offset, bytes)));
   this->access(shared.cells, offset / 4, now, offset, bytes, same);
 }
 
-// The thread that issues it must know of all that was done there; then the bytes are the copies'. Of what goes to
-// another block, the same thread there must.
-void Races::bulk_copy(Program& program, uint32_t offset, uint32_t bytes, Where where) {
-  const Fiber& there = *program.fibers[this_worker->fiber().thread];
-  shared(there, offset, bytes, Access::Write, where, nullptr);
+// The thread that issues it must know of all that was done there; then the bytes are the copies'.
+void Races::bulk_copy(const Program& of, uint32_t offset, uint32_t bytes, Where where) {
+  shared(this_worker->fiber(), of, offset, bytes, Access::Write, where, nullptr);
   Slot slot;
-  slot.program = program.clocks.id;
-  slot.clock = program.clocks.bulk_copies;
+  slot.program = of.clocks.id;
+  slot.clock = of.clocks.bulk_copies;
   slot.lanes = 1;
   slot.site = std::min(where.site, Slot::kMostSites - 1);
-  slot.warp = uint32_t(program.warps.size()) & 63;
+  slot.warp = uint32_t(of.warps.size()) & 63;
   slot.bytes = 15;
   slot.access = uint32_t(Access::Write) & 3;
-  Cells& cells = shared_cells(program).cells;
+  Cells& cells = shared_cells(of).cells;
   for (uint32_t cell = offset / 4; cell < (offset + bytes) / 4; ++cell) {
     cells.writes.at(0, cell, cells.count) = slot;
     if (Slot* other = cells.writes.find(1, cell)) *other = {};
@@ -365,7 +387,12 @@ void Races::report(const Slot& before, const Access_& now, uint64_t address, uin
   fault.other_thread = before.warp * kLanes + uint32_t(std::countr_zero(lanes ? lanes : before.lanes));
   fault.other_where.site = before.site;
   fault.by_bulk_copy = before.warp == now.program.warps.size();
-  fault.between_programs = before.program != now.program.clocks.id;
+  if (before.program != now.program.clocks.id) {
+    if (in_cluster(before.program, now.program))
+      fault.other_block = before.program - (now.program.clocks.id - now.program.block);
+    else
+      fault.between_programs = true;
+  }
   fault.by_scope = before.strong && now.order.strong;
   const EarlierLaunch* earlier = before.program < first_id_ ? beside(before.program) : nullptr;
   if (earlier) fault.other_launch = earlier->launch.get();

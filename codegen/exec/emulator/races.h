@@ -4,7 +4,8 @@
 // and knows how far every other warp had counted when it last heard of that one, directly or by way of others. An
 // access is ordered before another one if the later warp knows of a count behind it; lanes of a warp know each other's
 // accesses from before their last meeting. Programs learn of each other by atomic operations that acquire what another
-// one released at that address. Launches that StreamOrder does not know to be over may run beside this one. What bulk
+// one released at that address; blocks of a cluster by its barriers. What blocks exchange by asynchronous stores, and
+// arrivals at other blocks' mbarriers, tells what was read before, since it follows from that, but not what was stored. Launches that StreamOrder does not know to be over may run beside this one. What bulk
 // copies write is an access of a warp of its own, of which waits for their
 // phase tell.
 //
@@ -18,7 +19,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -35,24 +35,47 @@ using Clock = std::vector<uint32_t>;
 
 void join(Clock& into, const Clock& other);
 
-/// How far threads know the warps of programs to have counted, by programs.
-using Clocks = std::map<uint32_t, Clock>;
+/// How far threads know the warps of programs to have counted, by the programs' ids. Copies are one until they differ.
+class Clocks {
+ public:
+  /// Null if nothing is known of the program.
+  const Clock* of(uint32_t program) const;
+  void join(const Clocks& other);
+  void join(uint32_t program, const Clock& clock);
 
-void join(Clocks& into, const Clocks& other);
+ private:
+  using Map = std::map<uint32_t, Clock>;
+  Map& own();
+
+  std::shared_ptr<Map> map_;
+};
+
+/// What threads tell to those who wait for them.
+struct Told {
+  Clocks all;    ///< of all that was done
+  Clocks reads;  ///< of what was read and of bulk copies that are over, but not of what was stored
+
+  void join(const Told& other);
+};
+
+/// What a warp knows.
+struct Known {
+  Clock own;      ///< of its program
+  Told programs;  ///< of any
+};
 
 /// What atomic operations that order nothing themselves have to do with the fences around them.
 struct Fenced {
-  Clocks left;  ///< what the last fence leaves for those who read what is stored behind it
-  Clocks read;  ///< what was read since, for the next fence
+  Told left;  ///< what the last fence leaves for those who read what is stored behind it
+  Told read;  ///< what was read since, for the next fence
 };
 
 /// What the warps of a program know.
 struct ProgramClocks {
-  uint32_t id = 0;             ///< of the program, never given twice
-  std::vector<Clock> known;    ///< by each warp
+  uint32_t id = 0;             ///< of the program, never given twice; those of a cluster's blocks follow each other
+  std::vector<Known> known;    ///< by each warp
   uint32_t bulk_copies = 1;    ///< the count of the copies' own warp
   std::vector<Fenced> fenced;  ///< by thread
-  Clocks others;               ///< known of other programs, by their ids
   Fault unwritten;             ///< the first read of what nobody has written
 };
 
@@ -74,26 +97,25 @@ class Races {
   void begin(Program& program);
 
   void global(Fiber& fiber, uint64_t address, uint32_t bytes, Access access, Where where, const void* stored);
-  void shared(const Fiber& fiber, uint32_t offset, uint32_t bytes, Access access, Where where, const void* stored);
-  /// The box of a bulk copy, when it is issued.
-  void bulk_copy(Program& program, uint32_t offset, uint32_t bytes, Where where);
-
-  /// The warp is taken to know all that was done in the program: another block of the cluster acts for it.
-  static void learn_all(Program& program, uint32_t warp);
+  /// Of the shared memory of the program, or of the block of its cluster, `of`.
+  void shared(const Fiber& fiber, const Program& of, uint32_t offset, uint32_t bytes, Access access, Where where,
+              const void* stored);
+  /// The box of a bulk copy to the shared memory of `of`, when the current thread issues it.
+  void bulk_copy(const Program& of, uint32_t offset, uint32_t bytes, Where where);
 
   static void warp_met(Program& program, uint32_t warp);
   /// The threads [first, first + threads) of the program.
   static void threads_met(Program& program, uint32_t first, uint32_t threads);
-  /// All threads of the blocks of a cluster. (What one of them stores to another's shared memory counts as stored by
-  /// the thread of the same number there.)
-  static void blocks_met(std::span<Program* const> blocks, uint32_t threads);
   /// The warp arrives at a barrier of which others will learn, by `told`.
-  static void arrive(Program& program, uint32_t warp, Clock& told);
-  static void wait(Program& program, uint32_t warp, const Clock& told) { join_known(program, warp, told); }
+  static void arrive(Program& program, uint32_t warp, Told& told);
+  /// The same to another block by what is no release to the cluster, or an asynchronous store. What the warp has read
+  /// it has; what it stored may come later than that.
+  static void arrive_having_read(Program& program, uint32_t warp, Told& told);
+  static void wait(Program& program, uint32_t warp, const Told& told) { learn(program, warp, told, false); }
   /// A fence of the thread.
   static void fence(Program& program, uint32_t thread);
   /// Bulk copies have ended, as the clock tells.
-  static void end_bulk_copies(Program& program, Clock& told);
+  static void end_bulk_copies(Program& program, Told& told);
 
  private:
   /// Accesses of a warp in one of its counts.
@@ -162,6 +184,7 @@ class Races {
   SharedCells& shared_cells(const Program& program);
   /// The launch of a program that is none of this one's; null where it is sure to be over.
   const EarlierLaunch* beside(uint32_t program) const;
+  static bool in_cluster(uint32_t id, const Program& program);
   bool is_ordered(const Slot& before, const Access_& now) const;
   bool conflicts(const Slot& before, const Access_& now, uint8_t bytes) const;
   /// Of [address, address + bytes), which lie in the cells from `first` on.
@@ -170,12 +193,12 @@ class Races {
   void record_write(Cells& cells, size_t cell, const Slot& slot, const Access_& now);
   void record_read(Cells& cells, size_t cell, const Slot& slot, const Access_& now);
   [[noreturn]] void report(const Slot& before, const Access_& now, uint64_t address, uint32_t bytes);
-  static void note_written(SharedCells::Written& cell, const Access_& now, uint64_t address, uint8_t bytes);
+  static void note_written(SharedCells::Written& cell, uint32_t of, const Access_& now, uint64_t address,
+                           uint8_t bytes);
   static void note_unwritten(const Access_& now, uint64_t address, uint32_t bytes);
   void order(Program& program, uint32_t thread, uint64_t address, MemoryOrder order);
-  static void join_known(Program& program, uint32_t warp, const Clock& told);
-  static void learn(Program& program, uint32_t warp, const Clocks& told, bool program_only);
-  static void tell(Program& program, uint32_t warp, Clocks& told, bool program_only);
+  static void learn(Program& program, uint32_t warp, const Told& told, bool program_only);
+  static void tell(Program& program, uint32_t warp, Told& told, bool program_only);
 
   const Launch* launch_ = nullptr;
   std::shared_ptr<const StreamLaunch> last_launch_;
@@ -187,7 +210,7 @@ class Races {
   std::unordered_map<uint32_t, SharedCells> shared_;  ///< by the addresses of programs' shared memory
   uint32_t last_shared_base_ = 0;                     ///< of `last_shared_`
   SharedCells* last_shared_ = nullptr;
-  std::map<uint64_t, Clocks> released_;  ///< at these addresses
+  std::map<uint64_t, Told> released_;  ///< at these addresses
 };
 
 }  // namespace tegula::emulator

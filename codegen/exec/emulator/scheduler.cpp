@@ -159,7 +159,7 @@ void Worker::perform(const Fiber& fiber, const AsyncCopy& copy) {
   Program& program = *fiber.program;
   if (races_) {
     const uint32_t offset = uint32_t(reinterpret_cast<uint64_t>(copy.to)) - program.shared_base;
-    races_->shared(fiber, offset, copy.bytes, Access::Write, {copy.site}, nullptr);
+    races_->shared(fiber, *fiber.program, offset, copy.bytes, Access::Write, {copy.site}, nullptr);
   }
   if (program.writes.tracks())
     program.writes.store(uint32_t(reinterpret_cast<uint64_t>(copy.to)) - program.shared_base, copy.bytes, fiber.thread,
@@ -192,7 +192,7 @@ void Worker::barrier(uint32_t threads, Where where) {
   release(program.fibers.data(), threads);
 }
 
-void Worker::cluster_arrive(Where where) {
+void Worker::cluster_arrive(bool relaxed, Where where) {
   Fiber& fiber = *current_;
   Cluster& cluster = *fiber.program->cluster;
   if (fiber.at_cluster_barrier) {
@@ -205,6 +205,7 @@ void Worker::cluster_arrive(Where where) {
   }
   fiber.at_cluster_barrier = true;
   fiber.cluster_barrier = cluster.barriers;
+  if (races_ && !relaxed) Races::arrive(*fiber.program, fiber.thread / kLanes, cluster.arriving);
   if (arrive(cluster.barrier, cluster.running, where)) end_cluster_barrier(cluster);
 }
 
@@ -215,7 +216,7 @@ void Worker::end_cluster_barrier(Cluster& cluster) {
     block->writes.barrier();
     for (auto& [offset, barrier] : block->mbarriers) barrier.end_seen = true;
   }
-  if (races_) Races::blocks_met(cluster.blocks, launch_->threads);
+  cluster.told = std::exchange(cluster.arriving, {});
   wake(cluster.waiting);
 }
 
@@ -231,6 +232,7 @@ void Worker::cluster_wait(Where where) {
     abandon(fault);
   }
   if (cluster.barriers == fiber.cluster_barrier) sleep(cluster.waiting, where);
+  if (races_) Races::wait(*fiber.program, fiber.thread / kLanes, cluster.told);
   fiber.at_cluster_barrier = false;
 }
 
@@ -354,6 +356,7 @@ bool Worker::start_next(Cluster& cluster) {
   if (launch_->seed) random_ = ((launch_->seed + number) * 0x9E3779B97F4A7C15) | 1;
   cluster.running = launch_->threads * launch_->blocks;
   cluster.barriers = 0;
+  cluster.arriving = cluster.told = {};
   for (Program* block : cluster.blocks) {
     block->number = number;
     start(*block);

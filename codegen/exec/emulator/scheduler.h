@@ -78,7 +78,7 @@ struct Meeting {
 struct TurnBarrier {
   uint32_t passed = 0;
   std::vector<Fiber*> waiting;
-  Clock arriving, told;  ///< where races are looked for: of those that come by now; of those before
+  Told arriving, told;  ///< where races are looked for: of those that come by now; of those before
 };
 
 /// The lanes of a warp that a member mask names, and the value of each in their exchange; used in turn as Exchange.
@@ -146,6 +146,7 @@ struct Cluster {
   uint32_t running = 0;  ///< threads that have not left the kernel
   Meeting barrier;
   uint64_t barriers = 0;  ///< that all threads have passed
+  Told arriving, told;    ///< where races are looked for: of those that arrive by now; of those before
   std::vector<Fiber*> waiting;
 };
 
@@ -257,7 +258,8 @@ class Worker {
 
   /// The thread is at a barrier of the cluster, and waits there for all others. Faults: it arrives twice, or waits
   /// without having arrived.
-  void cluster_arrive(Where where);
+  /// A `relaxed` arrival tells nothing of what was done before.
+  void cluster_arrive(bool relaxed, Where where);
   void cluster_wait(Where where);
 
   /// The rendezvous of a warp: the last lane to arrive calls `compute`, then all go on. `exchange` has been filled by

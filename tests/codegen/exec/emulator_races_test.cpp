@@ -52,11 +52,13 @@ struct Case {
   std::string found;  ///< what the message has, line by line; empty: no race
   int warps = 2;
   unsigned programs = 1;
+  int blocks = 1;  ///< of a program
 };
 
 // Every thread t has the words %mine (t) and %other (63 - t) of shared memory, of the lane beside it (%beside) and
 // %word 0; the same of global memory as %p, %q, %pb and %p0; and is %first, %even, in the first warp (%low) or not
-// (%high), in the first program (%zero) or not (%one).
+// (%high), in the first program (%zero) or not (%one), in the first block of a cluster (%here) or not (%away), of which
+// %mine_there is %mine of the other one and %b_there its %b0.
 std::string error_of_case(const Case& c) {
   static const std::string begin = R"(
   %t = call i32 @tegula.hw.thread_id()
@@ -92,6 +94,14 @@ std::string error_of_case(const Case& c) {
   %number = add i32 %warp, 2
   %others = xor i32 %number, 1
 )";
+  static const std::string begin_cluster = R"(
+  %block = call i32 @tegula.hw.block_of_cluster()
+  %here = icmp eq i32 %block, 0
+  %away = icmp ne i32 %block, 0
+  %other_block = xor i32 %block, 1
+  %mine_there = call i32 @tegula.hw.address_in_block(i32 %mine, i32 %other_block)
+  %b_there = call i32 @tegula.hw.address_in_block(i32 %b0, i32 %other_block)
+)";
   static const char* declarations = R"(
 declare void @tegula.hw.warp_barrier() convergent
 declare void @tegula.hw.barrier_between.32(i32, i32) convergent
@@ -103,13 +113,25 @@ declare void @tegula.hw.mbarrier_arrive(i32, i1, i32)
 declare void @tegula.hw.mbarrier_wait(i32, i32, i32) convergent
 declare void @tegula.hw.mbarrier_arrive_expect(i32, i32, i1, i32)
 declare void @tegula.hw.red_shared_add_i32(i32, i32, i1, i32)
+declare i32 @tegula.hw.block_of_cluster()
+declare i32 @tegula.hw.address_in_block(i32, i32)
+declare void @tegula.hw.cluster_arrive(i32) convergent
+declare void @tegula.hw.cluster_arrive_relaxed(i32) convergent
+declare void @tegula.hw.cluster_wait(i32) convergent
+declare void @tegula.hw.st_cluster_b32(i32, i32, i1, i32)
+declare void @tegula.hw.st_async_b32(i32, i32, i32, i1, i32)
+declare void @tegula.hw.mbarrier_arrive_cluster(i32, i1, i32)
+declare void @tegula.hw.mbarrier_wait_cluster(i32, i32, i32) convergent
 declare i32 @tegula.hw.atom_add_i32.relaxed.gpu(ptr addrspace(1), i32, i1, i32)
 declare i32 @tegula.hw.atom_add_i32.relaxed.cta(ptr addrspace(1), i32, i1, i32)
 )";
   auto device = make_emulator({.check_races = true});
   Array<int32_t> x(*device, 128);
-  auto kernel =
-      device->load(make_image({pointer("x", Elem::I32)}, begin + c.steps + "ret void", c.warps, 2048, declarations));
+  KernelImage image =
+      make_image({pointer("x", Elem::I32)}, begin + (c.blocks > 1 ? begin_cluster : "") + c.steps + "ret void", c.warps,
+                 2048, declarations);
+  image.num_ctas = c.blocks;
+  auto kernel = device->load(image);
   return error_of_launch(*kernel, {c.programs}, x.address());
 }
 
@@ -324,6 +346,77 @@ TEST(Races, AcquireAndRelease) {
        "k.py:1:5, and nothing orders\nk.py:4:5", 1, 2},
       {"no fence behind the other", hand_over("relaxed.gpu", "relaxed.gpu", true, false),
        "k.py:1:5, and nothing orders\nk.py:4:5", 1, 2},
+  });
+}
+
+// The warp that acquires knows of the other program; its neighbour learns of it at a barrier.
+TEST(Races, AcquiredByOneWarp) {
+  auto hand_over = [](const std::string& behind) {
+    auto add = [&](const std::string& where, int line) {
+      return fmt::format(
+          "{} = call i32 @tegula.hw.atom_add_i32.acq_rel.gpu(ptr addrspace(1) %flag, i32 1, i1 {}, i32 {})\n", next(),
+          where, line);
+    };
+    return store_global("%q", 1, "%unique", "%zero") + sync() +
+           "%f0 = and i1 %first, %zero\n%f1 = and i1 %first, %one\n" + add("%f0", 2) + add("%f1", 3) + behind +
+           load_global("%q", 4, "%one");
+  };
+  check({
+      {"a warp that has not", hand_over(""), "k.py:1:5, and nothing orders the two programs\nk.py:4:5", 2, 2},
+      {"... behind a barrier of its own", hand_over(sync_warp()), "k.py:1:5, and nothing orders\nk.py:4:5", 2, 2},
+      {"... behind a barrier of both", hand_over(sync()), "", 2, 2},
+  });
+}
+
+TEST(Races, OfBlocksOfACluster) {
+  const std::string arrive = "call void @tegula.hw.cluster_arrive(i32 6)\n",
+                    relaxed = "call void @tegula.hw.cluster_arrive_relaxed(i32 6)\n",
+                    wait = "call void @tegula.hw.cluster_wait(i32 6)\n";
+  auto store_there = [](int line) {
+    return fmt::format("call void @tegula.hw.st_cluster_b32(i32 %mine_there, i32 %unique, i1 true, i32 {})\n", line);
+  };
+  // Each thread stores a word to the other block, and waits for those from there.
+  const std::string begin_exchange =
+      "call void @tegula.hw.mbarrier_init(i32 %b0, i32 1, i1 %first, i32 8)\n" + relaxed + wait;
+  const std::string exchange =
+      "call void @tegula.hw.mbarrier_arrive_expect(i32 %b0, i32 128, i1 %first, i32 8)\n"
+      "call void @tegula.hw.st_async_b32(i32 %mine_there, i32 %t, i32 %b_there, i1 true, i32 8)\n"
+      "call void @tegula.hw.mbarrier_wait_cluster(i32 %b0, i32 0, i32 8)\n";
+  const std::string arrival =
+      "call void @tegula.hw.mbarrier_arrive_cluster(i32 %b_there, i1 %first, i32 8)\n"
+      "call void @tegula.hw.mbarrier_wait_cluster(i32 %b0, i32 0, i32 8)\n";
+  const std::string loaded = load_global("%p", 1, "%away"), stored = store_global("%p", 2, "%unique", "%here"),
+                    stored_first = store_global("%p", 1, "%unique", "%here"),
+                    loaded_then = load_global("%p", 2, "%away");
+  check({
+      {"stores of two blocks", stored_first + store_global("%p", 2, "%high_word", "%away"),
+       "race: write\nand write by thread 0 of warp 0 of block 0 of the cluster at k.py:1:5, and no barrier of the "
+       "cluster "
+       "lies between\nat k.py:2:5, program (0, 0, 0), block 1\nhint: tl.debug_barrier() between the two",
+       1, 1, 2},
+      {"... behind a barrier of the cluster", stored_first + arrive + wait + loaded_then, "", 1, 1, 2},
+      {"... that does not order", stored_first + relaxed + wait + loaded_then, "and write by\nk.py:1:5\nk.py:2:5", 1, 1,
+       2},
+      {"... behind the arrival there", arrive + stored_first + wait + loaded_then, "and write by\nk.py:1:5\nk.py:2:5",
+       1, 1, 2},
+      {"... behind a barrier of each block", stored_first + sync() + loaded_then, "and write by\nk.py:1:5\nk.py:2:5", 1,
+       1, 2},
+      {"a store over what the other block has loaded", loaded + stored, "k.py:1:5\nk.py:2:5", 1, 1, 2},
+      {"... behind an exchange", begin_exchange + loaded + exchange + stored, "", 1, 1, 2},
+      {"... ahead of it", begin_exchange + exchange + loaded + stored, "k.py:1:5\nk.py:2:5", 1, 1, 2},
+      {"... behind arrivals", begin_exchange + loaded + sync_warp() + arrival + stored, "", 1, 1, 2},
+      {"a load behind an exchange of what the other block has stored",
+       begin_exchange + stored_first + exchange + loaded_then, "and write by\nk.py:1:5\nk.py:2:5", 1, 1, 2},
+      {"what another block stores in shared memory", relaxed + wait + store_there(1) + load("%mine", 2),
+       "in shared memory\nof the cluster at k.py\nk.py:1:5\nk.py:2:5", 1, 1, 2},
+      {"... behind a barrier of the block", relaxed + wait + store_there(1) + sync() + load("%mine", 2),
+       "k.py:1:5\nk.py:2:5", 1, 1, 2},
+      {"... behind one of the cluster", relaxed + wait + store_there(1) + arrive + wait + load("%mine", 2), "", 1, 1,
+       2},
+      {"over what is read there", filled() + arrive + wait + load("%mine", 1) + store_there(2), "k.py:1:5\nk.py:2:5", 1,
+       1, 2},
+      {"... behind a barrier of the cluster",
+       filled() + arrive + wait + load("%mine", 1) + arrive + wait + store_there(2) + arrive + wait, "", 1, 1, 2},
   });
 }
 
