@@ -79,10 +79,12 @@ struct Stmt {
     Pass,
     Break,
     Continue,
-    Assert,  ///< value; message may be null
-    With,    ///< value: a Tuple of what the block runs under; body
-    Raise,   ///< legal only where it is never reached at compile time
-    Import,  ///< skipped inside functions; bindings of a module are in Module::imports
+    Assert,   ///< value; message may be null
+    With,     ///< value: a Tuple of what the block runs under; body
+    Raise,    ///< legal only where it is never reached at compile time
+    Import,   ///< skipped inside functions; bindings of a module are in Module::imports
+    Foreign,  ///< a statement of Python's that kernels lack: message and hint are told where it is reached; targets are
+              ///< the names that it would define
   };
   Kind kind;
   Loc loc;
@@ -93,6 +95,7 @@ struct Stmt {
   ExprPtr message;
   std::vector<StmtPtr> body;
   std::vector<StmtPtr> orelse;
+  std::string hint;  ///< of Foreign, whose message is the text
 };
 
 struct Param {

@@ -134,7 +134,7 @@ void BlockParser::parse_line(std::vector<StmtPtr>& body) {
   LogicalLine& line = lines_[next_];
   std::string_view word = line.word();
   if (host_ && word == "try") return parse_try(body);
-  if (is_foreign(word) || line.text[0] == '@') return refuse_foreign(word);
+  if (is_foreign(word) || line.text[0] == '@' || is_match()) return take_foreign(word, body);
   Head head = parse_head(line);
   if (!head.ok()) {
     if (line.errors.empty()) parse_other_pieces(line, body);
@@ -170,27 +170,46 @@ void BlockParser::parse_line(std::vector<StmtPtr>& body) {
   }
 }
 
-void BlockParser::refuse_foreign(std::string_view word) {
-  LogicalLine& line = lines_[next_];
-  std::string what = line.text[0] == '@' ? "a decorated function"
-                     : word == "def"     ? "a nested function"
-                                         : fmt::format("'{}'", word);
-  // `except` and `finally` are told at their `try`.
-  if (word != "except" && word != "finally")
-    diags_.error(first_token(line), what + " is not part of the kernel language")
-        .with_hint(word == "def" ? "move it out of the kernel, with @triton.jit above it" : "");
-  bool decorator = line.text[0] == '@';
-  ++next_;
-  skip_block(line.indent);
-  // The branches of a `try` go with it.
-  auto at = [&](std::string_view keyword) {
-    return next_ < lines_.size() && lines_[next_].indent == line.indent && lines_[next_].word() == keyword;
-  };
-  while ((word == "try" || word == "except") && (at("except") || at("else") || at("finally"))) {
-    ++next_;
-    skip_block(line.indent);
+bool BlockParser::is_match() const {
+  const LogicalLine& line = lines_[next_];
+  return line.word() == "match" && line.text.ends_with(':') && more_behind(line.indent) &&
+         lines_[next_ + 1].word() == "case";
+}
+
+StmtPtr BlockParser::foreign(Loc loc, std::string_view what, std::string hint) {
+  auto s = std::make_unique<Stmt>();
+  s->kind = Stmt::Kind::Foreign;
+  s->loc = loc;
+  s->text = fmt::format("{} is not part of the kernel language", what);
+  s->hint = std::move(hint);
+  return s;
+}
+
+void BlockParser::take_foreign(std::string_view word, std::vector<StmtPtr>& body) {
+  const LogicalLine& line = lines_[next_];
+  const Loc loc = first_token(line);
+  if (line.text[0] == '@') {
+    body.push_back(foreign(loc, "a decorated function"));
+    while (next_ < lines_.size() && lines_[next_].indent == line.indent && lines_[next_].text[0] == '@') ++next_;
+    if (next_ >= lines_.size() || lines_[next_].indent != line.indent) return;
+    word = lines_[next_].word();
+  } else if (word == "def") {
+    body.push_back(foreign(loc, "a nested function", "move it out of the kernel, with @triton.jit above it"));
+  } else if (word == "match") {
+    body.push_back(foreign(loc, "'match'", "write if and elif"));
+  } else if (word != "except" && word != "finally") {  // these are told at their `try`
+    body.push_back(foreign(loc, fmt::format("'{}'", word)));
   }
-  if (decorator && next_ < lines_.size() && lines_[next_].word() == "def") skip_block(lines_[next_++].indent);
+  if (word == "try") return parse_try(body);
+  const LogicalLine& last = lines_[next_++];
+  if ((word == "def" || word == "class") && !body.empty()) {
+    auto name = std::make_unique<Expr>();
+    name->kind = Expr::Kind::Name;
+    name->loc = loc;
+    name->text = last.word(word_after(last, word.size()));
+    if (!name->text.empty()) body.back()->targets.push_back(std::move(name));
+  }
+  skip_block(last.indent);
 }
 
 void BlockParser::parse_try(std::vector<StmtPtr>& body) {
@@ -255,7 +274,7 @@ StmtPtr BlockParser::parse_if(Head head) {
 void BlockParser::parse_simple(const LogicalLine& line, size_t begin, size_t end, std::vector<StmtPtr>& body) {
   std::string_view word = line.word(begin);
   if (is_foreign(word)) {
-    diags_.error(line.loc(begin, begin + word.size()), fmt::format("'{}' is not part of the kernel language", word));
+    body.push_back(foreign(line.loc(begin, begin + word.size()), fmt::format("'{}'", word)));
     return;
   }
   auto s = parse_statement(line, begin, end, diags_);

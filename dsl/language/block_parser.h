@@ -28,6 +28,8 @@ class BlockParser {
   Function parse_function(bool host = false);
   /// Whether the line at hand belongs to a block below a line of this indentation.
   bool more(int indent) const { return next_ < lines_.size() && lines_[next_].indent > indent; }
+  /// Whether the line behind the one at hand does.
+  bool more_behind(int indent) const { return next_ + 1 < lines_.size() && lines_[next_ + 1].indent > indent; }
   /// The offset of the first character at or behind `offset` that is no space.
   static size_t word_after(const LogicalLine& line, size_t offset);
   /// Reports what the splitter found wrong with a line.
@@ -51,9 +53,13 @@ class BlockParser {
   void parse_block(const LogicalLine& head, std::vector<StmtPtr>& body);
   /// Parses the statement(s) of one line and what is indented below them.
   void parse_line(std::vector<StmtPtr>& body);
-  /// A statement that kernels cannot have, with its block and the branches that belong to it.
-  void refuse_foreign(std::string_view word);
-  /// `try` of a host function, which is taken to run to its end: what stands in it, in `else` and in `finally`.
+  /// Whether the line begins a `match`, which is no reserved word.
+  bool is_match() const;
+  /// A statement that kernels cannot have, as one that tells so where it is reached, with its block. What stands in a
+  /// `try` follows it, so that the names of its block are known.
+  void take_foreign(std::string_view word, std::vector<StmtPtr>& body);
+  static StmtPtr foreign(Loc loc, std::string_view what, std::string hint = {});
+  /// `try`, which is taken to run to its end: what stands in it, in `else` and in `finally`.
   void parse_try(std::vector<StmtPtr>& body);
   /// At the line of `if`: the statement with all its branches.
   StmtPtr parse_if(Head head);

@@ -89,6 +89,10 @@ void Checker::execute_simple(const Stmt& s) {
     case Kind::Raise:
       check_raise(s);
       break;
+    case Kind::Foreign:
+      error(s.loc, s.text, s.hint);
+      for (const ExprPtr& name : s.targets) assign(*name, Val(), false);
+      break;
     default:
       break;  // of no effect, or execute() has it
   }

@@ -137,6 +137,8 @@ class Dumper {
         return line(depth, "continue" + at);
       case Stmt::Kind::Import:
         return line(depth, "import" + at);
+      case Stmt::Kind::Foreign:
+        return line(depth, fmt::format("foreign{}{}: {}", at, targets, s.text));
       case Stmt::Kind::Raise:
         return line(depth, fmt::format("raise{}{}", at, value));
       case Stmt::Kind::Assert:

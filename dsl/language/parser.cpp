@@ -239,8 +239,14 @@ class ModuleParser : private BlockParser {
         copy_errors(decorator_errors.list(), diags_);
         Function f = parse_function();
         f.decorators = std::move(decorators);
-        if (f.variadic)
-          diags_.error(f.variadic, "a kernel function cannot take '**' parameters").with_hint("name each parameter");
+        if (f.variadic) {
+          auto s = std::make_unique<Stmt>();
+          s->kind = Stmt::Kind::Foreign;
+          s->loc = f.variadic;
+          s->text = "a kernel function cannot take '**' parameters";
+          s->hint = "name each parameter";
+          f.body.insert(f.body.begin(), std::move(s));
+        }
         if (scopes.empty()) f.conditions = conditions();
         module_.functions.push_back(std::move(f));
       } else {

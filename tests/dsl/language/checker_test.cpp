@@ -320,6 +320,22 @@ TEST(Checker, ErrorInAHelperNamesTheCallOnce) {
   EXPECT_EQ(out.find("unknown name"), out.rfind("unknown name")) << out;
 }
 
+TEST(Checker, StatementsThatKernelsLackStopTheirKernelAlone) {
+  const std::string text =
+      "import triton\nimport triton.language as tl\n@triton.jit\ndef bad(x, B: tl.constexpr):\n"
+      "    if B:\n        try:\n            tl.store(x, 1)\n        except ValueError:\n            pass\n"
+      "    tl.store(x, 2)\n"
+      "@triton.jit\ndef gen(x, **kwargs):\n    yield x\n"
+      "@triton.jit\ndef k(x):\n    tl.store(x, 3)\n";
+  EXPECT_NE(check_text(text, "k x=*f32").find("store"), std::string::npos);
+  EXPECT_NE(check_text(text, "bad x=*f32 B=0").find("store"), std::string::npos) << "where it is not reached";
+  EXPECT_NE(check_text(text, "bad x=*f32 B=1").find("test.py:6:9: error: 'try' is not part of the kernel language"),
+            std::string::npos);
+  const std::string out = check_text(text, "gen x=*f32");
+  EXPECT_NE(out.find("a kernel function cannot take '**' parameters"), out.npos) << out;
+  EXPECT_NE(out.find("'yield' is not part of the kernel language"), out.npos) << out;
+}
+
 TEST(Checker, AnotherSpecialisationOfTheSameTreeIsIndependent) {
   std::string text =
       "import triton\nimport triton.language as tl\nSCALE: tl.constexpr = 2\n@triton.jit\n"

@@ -324,6 +324,9 @@ TEST(Decorators, ErrorsInHostFunctionsSayWhoCalledThem) {
             std::string::npos);
   std::string text = autotune_error("def configs():\n  del x\n  return []\n@triton.autotune(configs(), ['n'])");
   EXPECT_NE(text.find("k.py:5:3: error: 'del' is not part of the kernel language"), text.npos) << text;
+  EXPECT_NE(text.find("in the call of 'configs'"), text.npos) << text;
+  text = autotune_error("def configs():\n  x = {1, 2}\n  return []\n@triton.autotune(configs(), ['n'])");
+  EXPECT_NE(text.find("k.py:5:8: error: a set is not part of the kernel language"), text.npos) << text;
   EXPECT_NE(text.find("in the function 'configs', which a decorator uses"), text.npos) << text;
   text = autotune_error("def configs():\n  while True:\n    pass\n@triton.autotune(configs(), ['n'])");
   EXPECT_NE(text.find("a decorator takes more than 1000000 steps"), text.npos) << text;
