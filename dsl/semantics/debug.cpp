@@ -89,7 +89,7 @@ Val fn_device_print(Sema& s, Args args) {
 }
 
 Val fn_device_assert(Sema& s, Args args) {
-  if (!args[1].is<std::string>())
+  if (args[1].is_value())
     return s.error(fmt::format("the msg of device_assert is a string, found {}", describe(args[1])));
   if (!s.debug) return None{};
   ir::Value* condition = to_value(s, args[0], "the cond of device_assert");
@@ -104,7 +104,7 @@ Val fn_device_assert(Sema& s, Args args) {
     condition = s.builder.bit_or(condition, others);
   }
   ir::Attrs attrs;
-  attrs[ir::attr::text] = args[1].as<std::string>();
+  attrs[ir::attr::text] = text_of(args[1]);
   s.builder.create(ir::Opcode::DeviceAssert, {condition}, {}, std::move(attrs));
   return None{};
 }

@@ -78,7 +78,9 @@ TEST_F(Messages, PrintsAndAssertsOfValues) {
             "the hex of device_print is True or False, found the int 2");
   EXPECT_EQ(error_of("    tl.device_print('a', 'b')\n"),
             "an argument of device_print must be a number or a tile, found 'b'");
-  EXPECT_EQ(error_of("    tl.device_assert(B > 1, 3)\n"), "the msg of device_assert is a string, found the int 3");
+  EXPECT_EQ(error_of("    tl.device_assert(B > 1, 3)\n"), "no error");
+  EXPECT_EQ(error_of("    tl.device_assert(B > 1, tl.arange(0, B))\n"),
+            "the msg of device_assert is a string, found tile of [4] int32");
 }
 
 // Errors have the warnings beside them in their text; prints come as they are made.
