@@ -29,6 +29,7 @@ class ModuleParser : private BlockParser {
     const OnPage on_page(diags_, kStatementsPage);
     find_wrapped();
     scan_host();
+    drop_methods();
     return std::move(module_);
   }
 
@@ -207,8 +208,21 @@ class ModuleParser : private BlockParser {
            full.find(".gluon.") == std::string::npos;
   }
 
+  /// A name alone does not mean a function of a class where the module has one of that name.
+  void drop_methods() {
+    std::set<std::string> names;
+    for (size_t i = 0; i < module_.functions.size(); ++i)
+      if (!methods_.contains(i)) names.insert(module_.functions[i].name);
+    std::vector<Function> kept;
+    for (size_t i = 0; i < module_.functions.size(); ++i)
+      if (!methods_.contains(i) || !names.contains(module_.functions[i].name))
+        kept.push_back(std::move(module_.functions[i]));
+    module_.functions = std::move(kept);
+  }
+
   void scan_host() {
     std::vector<int> scopes;  // indents of the functions and classes around the line
+    bool in_class = false;    // what the innermost one is
     std::vector<Decorator> decorators;
     Diagnostics decorator_errors;
     bool jit = false;
@@ -248,11 +262,13 @@ class ModuleParser : private BlockParser {
           f.body.insert(f.body.begin(), std::move(s));
         }
         if (scopes.empty()) f.conditions = conditions();
+        if (!scopes.empty() && in_class) methods_.insert(module_.functions.size());
         module_.functions.push_back(std::move(f));
       } else {
         bool scope = word == "def" || word == "class" || word == "async";
         if (scope) {
           scopes.push_back(line.indent);
+          in_class = word == "class";
         } else if (scopes.empty() && !enter_branch(line)) {
           module_statement(line);
         }
@@ -374,6 +390,7 @@ class ModuleParser : private BlockParser {
   std::vector<ImportBinding> inner_imports_;
   std::unordered_map<std::string, std::string> paths_, inner_paths_;  // of imports, by name
   std::set<std::string> wrapped_;
+  std::set<size_t> methods_;  // which of the functions stand in a class
   std::vector<Branch> branches_;
 };
 

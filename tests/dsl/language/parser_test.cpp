@@ -140,6 +140,20 @@ TEST(Parser, PlacesAcrossLinesTabsAndNonAscii) {
             "  assign@7:8-13 y@7:8-9 = x@7:12-13\n");
 }
 
+TEST(Parser, FunctionsOfTheModuleHideMethodsOfTheirName) {
+  Diagnostics diags;
+  const Module module = parse(
+      "import triton\n"
+      "@triton.jit\ndef tile(p, i): return p + i\n"
+      "class A:\n  @triton.jit\n  def tile(self): return tile(self.p, 1)\n"
+      "  @triton.jit\n  def other(self): pass\n",
+      "k.py", diags);
+  EXPECT_FALSE(diags.has_errors());
+  ASSERT_EQ(module.functions.size(), 2u);
+  EXPECT_EQ(module.functions[0].params.size(), 2u);
+  EXPECT_EQ(module.functions[1].name, "other");
+}
+
 TEST(Parser, WhichFunctionsAreJit) {
   const std::string text = R"(
 import triton as tr
