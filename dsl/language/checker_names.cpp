@@ -84,6 +84,19 @@ std::optional<Val> handed_on(std::string_view path) {
   return name == "libdevice" || name == "tl_extra_shim" ? std::optional(module_ref("tl.libdevice")) : std::nullopt;
 }
 
+/// Whether a path is a file of a package, one called triton.py say, and no name that the package hands on.
+bool is_own_module(const SourceFile& importing, const std::string& path) {
+  const size_t dot = path.rfind('.');
+  const std::string name = path.substr(dot + 1);
+  std::string package = path.substr(0, dot);
+  if (package.find_first_not_of('.') == package.npos) package += '.';
+  const SourceFile* file = importing.imported(package);
+  if (file && std::any_of(file->module().imports.begin(), file->module().imports.end(),
+                          [&](const ImportBinding& b) { return b.name == name; }))
+    return false;
+  return importing.imported(path) != nullptr;
+}
+
 /// A member of tl.extra: the modules of all vendors are CUDA's here.
 std::optional<Val> extra_module(std::string_view name) {
   return contains(kExtraModules, name) ? std::optional(module_ref("tl.extra.cuda")) : std::nullopt;
@@ -279,7 +292,7 @@ std::optional<Val> Checker::import_value(const ImportBinding& import, const std:
   }
   if (import.name == name) {
     if (auto value = resolve_path(import.path)) return value;
-    if (auto value = handed_on(import.path)) return value;
+    if (auto value = handed_on(import.path); value && !is_own_module(*file_, import.path)) return value;
     if (auto value = imported(import.path, use)) return value;
     return module_ref(import.path);  // an error only where something is done with it
   }

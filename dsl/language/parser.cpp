@@ -221,14 +221,15 @@ class ModuleParser : private BlockParser {
   }
 
   void scan_host() {
-    std::vector<int> scopes;  // indents of the functions and classes around the line
-    bool in_class = false;    // what the innermost one is
+    std::vector<int> scopes;     // indents of the functions and classes around the line
+    std::vector<bool> in_class;  // which of them are classes
     std::vector<Decorator> decorators;
     Diagnostics decorator_errors;
     bool jit = false;
     while (next_ < lines_.size()) {
       LogicalLine& line = lines_[next_];
       while (!scopes.empty() && line.indent <= scopes.back()) scopes.pop_back();
+      in_class.resize(scopes.size());
       if (scopes.empty()) leave_branches(line);
       std::string_view word = line.word();
       if (line.text[0] == '@') {
@@ -262,13 +263,13 @@ class ModuleParser : private BlockParser {
           f.body.insert(f.body.begin(), std::move(s));
         }
         if (scopes.empty()) f.conditions = conditions();
-        if (!scopes.empty() && in_class) methods_.insert(module_.functions.size());
+        if (!in_class.empty() && in_class.back()) methods_.insert(module_.functions.size());
         module_.functions.push_back(std::move(f));
       } else {
         bool scope = word == "def" || word == "class" || word == "async";
         if (scope) {
           scopes.push_back(line.indent);
-          in_class = word == "class";
+          in_class.push_back(word == "class");
         } else if (scopes.empty() && !enter_branch(line)) {
           module_statement(line);
         }

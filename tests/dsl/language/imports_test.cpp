@@ -195,6 +195,22 @@ TEST(Imports, OfTritonsModulesHandedOn) {
   EXPECT_NE(kernel.tile_ir(std::vector<ArgType>{{Elem::F32, true, 16}}, {}).find("tan"), std::string::npos);
 }
 
+// A file of the package may have Triton's name; a module that imports Triton hands that on.
+TEST(Imports, FilesOfPackagesCalledTriton) {
+  const fs::path folder = fs::temp_directory_path() / ("tegula_imports_" + std::to_string(getpid()));
+  fs::create_directories(folder / "own" / "gguf");
+  std::ofstream(folder / "own" / "__init__.py");
+  std::ofstream(folder / "own" / "gguf" / "__init__.py");
+  std::ofstream(folder / "own" / "gguf" / "triton.py")
+      << "import triton\nimport triton.language as tl\n@triton.jit\ndef twice(v): return v + v\n";
+  std::ofstream(folder / "own" / "utils.py") << "import triton\nimport triton.language as tl\n";
+  std::ofstream(folder / "own" / "kernels.py") << "from own.gguf import triton as gguf\nfrom .utils import triton, tl\n"
+                                                  "@triton.jit\ndef k(x):\n    tl.store(x, gguf.twice(tl.load(x)))\n";
+  const Kernel kernel = Program::load((folder / "own" / "kernels.py").string()).kernel("k");
+  EXPECT_NE(kernel.tile_ir(std::vector<ArgType>{{Elem::F32, true, 16}}, {}).find("add"), std::string::npos);
+  fs::remove_all(folder);
+}
+
 // ---- Tuples as arguments
 
 constexpr const char* kTuples = R"(

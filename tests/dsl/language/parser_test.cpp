@@ -145,7 +145,7 @@ TEST(Parser, FunctionsOfTheModuleHideMethodsOfTheirName) {
   const Module module = parse(
       "import triton\n"
       "@triton.jit\ndef tile(p, i): return p + i\n"
-      "class A:\n  @triton.jit\n  def tile(self): return tile(self.p, 1)\n"
+      "class A:\n  def __init__(self, p): pass\n  @triton.jit\n  def tile(self): return tile(self.p, 1)\n"
       "  @triton.jit\n  def other(self): pass\n",
       "k.py", diags);
   EXPECT_FALSE(diags.has_errors());
