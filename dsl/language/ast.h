@@ -32,7 +32,7 @@ struct Expr {
     None,
     Ellipsis,
     Tuple,      ///< children
-    List,       ///< children
+    List,       ///< children; text: empty, or "set" for {a, b}
     Dict,       ///< children: key, value, key, value, ...
     Unary,      ///< text: - + ~ not; children[0]
     Binary,     ///< text: + - * / // % ** @ & | ^ << >>; children[0], children[1]

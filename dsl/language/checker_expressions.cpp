@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "dsl/language/checker_impl.h"
+#include "dsl/language/host_values.h"
 
 namespace tegula::language {
 
@@ -130,7 +132,10 @@ Val Checker::eval_tuple(const Expr& e) {
     if (!tuple) return error(child->loc, fmt::format("'*' takes a tuple, found {}", dsl::describe(rest)));
     items.insert(items.end(), tuple->items->begin(), tuple->items->end());
   }
-  return e.kind == Kind::List ? dsl::make_list(std::move(items)) : dsl::make_tuple(std::move(items));
+  if (e.kind == Kind::Tuple) return dsl::make_tuple(std::move(items));
+  if (e.text.empty()) return dsl::make_list(std::move(items));
+  if (!host_) return error(e.loc, "a set is not part of the kernel language", "write a tuple: (a, b)");
+  return dsl::make_list(without_equals(std::move(items)));
 }
 
 bool Checker::is_typed(const Expr& e) const {
@@ -381,6 +386,12 @@ Val Checker::eval_subscript(const Expr& e) {
                  fmt::format("call it: {}(...)", f->name));
   auto indices = eval_index(e);
   if (!indices || base.is_poison()) return Val();
+  if (const auto* f = base.get_if<FunctionRef>();
+      f && f->name == "os.environ" && indices->size() == 1 && indices->front().is<std::string>()) {
+    const std::string& name = indices->front().as<std::string>();
+    const char* value = std::getenv(name.c_str());
+    return value ? Val(std::string(value)) : error(e.loc, fmt::format("the environment has no variable '{}'", name));
+  }
   const auto is_ellipsis = [](const Val& v) { return v.is<dsl::TupleVal>(); };
   if (auto at = std::find_if(indices->begin(), indices->end(), is_ellipsis); at != indices->end()) {
     auto taken = std::count_if(indices->begin(), indices->end(), [](const Val& v) { return !v.is<dsl::None>(); }) - 1;

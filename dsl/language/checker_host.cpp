@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "dsl/hooks.h"
@@ -58,8 +59,9 @@ std::optional<Val> Checker::host_function(const std::string& name) {
 }
 
 std::optional<Val> Checker::host_name(const std::string& name) {
-  static constexpr std::string_view kFunctions[] = {"list", "tuple", "dict", "any",      "all",
-                                                    "sum",  "str",   "zip",  "enumerate"};
+  static constexpr std::string_view kFunctions[] = {"list",      "tuple",  "dict",     "set",    "any",
+                                                    "all",       "sum",    "str",      "zip",    "map",
+                                                    "enumerate", "filter", "reversed", "sorted", "round"};
   if (std::find(std::begin(kFunctions), std::end(kFunctions), name) != std::end(kFunctions))
     return function_ref("python." + name);
   return std::nullopt;
@@ -80,14 +82,29 @@ Val Checker::as_host(const std::function<Val()>& body) {
 
 std::optional<Val> Checker::host_member(std::string_view module, std::string_view name) const {
   std::string full = fmt::format("{}.{}", module, name);
-  if (module == "torch")
+  if (module == "torch" || module == "numpy")
     if (auto elem = torch_type(name)) return Val(dsl::DType{ir::Type::scalar(*elem)});
-  for (std::string_view known :
-       {"triton.Config", "triton.constexpr_function", "triton.runtime.driver.active.get_current_target",
-        "itertools.product", "os.getenv", "os.environ.get", "collections.namedtuple", "torch.finfo", "torch.iinfo",
-        "torch.cuda.is_available", "torch.cuda.get_device_capability", "importlib.util.find_spec",
-        "importlib.util.module_from_spec", "inspect.signature", "triton.autotune", "packaging.version.parse",
-        "packaging.version.Version", "triton.tools.tensor_descriptor.TensorDescriptor", "torch.Tensor"})
+  for (std::string_view known : {"triton.Config",
+                                 "triton.constexpr_function",
+                                 "triton.runtime.driver.active.get_current_target",
+                                 "itertools.product",
+                                 "os.getenv",
+                                 "os.environ.get",
+                                 "collections.namedtuple",
+                                 "torch.finfo",
+                                 "torch.iinfo",
+                                 "torch.cuda.is_available",
+                                 "torch.cuda.get_device_capability",
+                                 "importlib.util.find_spec",
+                                 "importlib.util.module_from_spec",
+                                 "inspect.signature",
+                                 "triton.autotune",
+                                 "packaging.version.parse",
+                                 "packaging.version.Version",
+                                 "triton.tools.tensor_descriptor.TensorDescriptor",
+                                 "torch.Tensor",
+                                 "numpy.array",
+                                 "numpy.asarray"})
     if (full == known) return function_ref(full);
   for (std::string_view known : {"triton.runtime", "triton.runtime.driver", "triton.runtime.driver.active",
                                  "triton.tools", "triton.tools.tensor_descriptor", "torch.version", "torch.cuda",
@@ -264,6 +281,8 @@ std::optional<bool> Checker::host_contains(const Val& container, const Val& key)
   if (const auto* dict = get_host<DictObject>(container)) return dict->find(key) != nullptr;
   if (const auto* args = get_host<ArgsObject>(container))
     return key.is<std::string>() && args->args->has(key.as<std::string>());
+  if (const auto* module = container.get_if<FunctionRef>(); module && module->name == "os.environ")
+    return key.is<std::string>() && std::getenv(key.as<std::string>().c_str()) != nullptr;
   return std::nullopt;
 }
 

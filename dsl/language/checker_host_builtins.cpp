@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <string_view>
 #include <unordered_map>
@@ -172,11 +173,122 @@ struct Checker::HostBuiltin {
     }
     return dsl::make_tuple(std::move(out));
   }
+  Val map() {
+    if (args.size() < 2) return error("map takes a function and lists");
+    const Val function = args[0].value;
+    std::vector<std::vector<Val>> in;
+    for (size_t i = 1; i < args.size(); ++i) {
+      auto found = checker.iterate(args[i].value, args[i].loc);
+      if (!found) return Val();
+      in.push_back(std::move(*found));
+    }
+    size_t n = in.front().size();
+    for (const auto& items : in) n = std::min(n, items.size());
+    std::vector<Val> out;
+    for (size_t i = 0; i < n; ++i) {
+      std::vector<Argument> given;
+      for (const auto& items : in) given.push_back({"", items[i], false, loc});
+      Val value = call(function, std::move(given));
+      if (value.is_poison()) return value;
+      out.push_back(std::move(value));
+    }
+    return dsl::make_tuple(std::move(out));
+  }
+  Val set() {
+    if (args.empty()) return dsl::make_list({});
+    if (!arguments_fit(Takes::OnePositional)) return Val();
+    auto found = items();
+    return found ? dsl::make_list(without_equals(std::move(*found))) : Val();
+  }
+  Val filter() {
+    if (args.size() != 2) return error("filter takes a function and a list");
+    auto found = checker.iterate(args[1].value, args[1].loc);
+    if (!found) return Val();
+    std::vector<Val> out;
+    for (const Val& item : *found) {
+      const Val wanted = args[0].value.is<dsl::None>() ? item : call(args[0].value, {{"", item, false, args[0].loc}});
+      if (wanted.is_poison()) return Val();
+      if (dsl::truth(wanted)) out.push_back(item);
+    }
+    return dsl::make_tuple(std::move(out));
+  }
+  Val call(const Val& function, std::vector<Argument> given) {
+    Expr at{Expr::Kind::Call, loc};
+    at.children.push_back(std::make_unique<Expr>(Expr{Expr::Kind::Name, loc, name}));
+    return checker.call_value(function, std::move(given), at);
+  }
+  Val round() {
+    if (only<dsl::Int>()) return args[0].value;
+    const auto* x = only<double>();
+    const double whole = x ? std::nearbyint(*x) : 0;
+    if (!x || !(std::abs(whole) < 9e15))
+      return error(fmt::format("round cannot take {}", dsl::describe(args[0].value)));
+    return Val(dsl::Int(int64_t(whole)));
+  }
+  Val reversed() {
+    auto found = items();
+    if (!found) return Val();
+    std::reverse(found->begin(), found->end());
+    return dsl::make_tuple(std::move(*found));
+  }
+  Val sorted() {
+    const bool backwards = args.size() == 2 && args[1].name == "reverse" && dsl::truth(args[1].value);
+    if (args.size() != 1 && !(args.size() == 2 && args[1].name == "reverse"))
+      return error("sorted is evaluated of a list, and with reverse");
+    auto found = items();
+    if (!found) return Val();
+    bool ok = true;
+    checker.sema_.at(loc);
+    std::stable_sort(found->begin(), found->end(), [&](const Val& a, const Val& b) {
+      if (!ok) return false;
+      const Val less = dsl::compare(checker.sema_, "<", backwards ? b : a, backwards ? a : b);
+      ok = ok && !less.is_poison();
+      return ok && dsl::truth(less);
+    });
+    return ok ? dsl::make_list(std::move(*found)) : Val();
+  }
+  /// numpy.array of lists of numbers: the list, with numbers as the dtype has them.
+  Val array() {
+    const dsl::DType* type = nullptr;
+    for (size_t i = 1; i < args.size(); ++i)
+      if (i == 1 || args[i].name == "dtype") type = args[i].value.get_if<dsl::DType>();
+    if (args.empty() || args.size() > 2 || (args.size() == 2 && !type))
+      return error("an array is evaluated of a list and a dtype");
+    return as_array(args[0].value, type ? std::optional(type->type.elem) : std::nullopt);
+  }
+  Val as_array(const Val& v, std::optional<Elem> elem) {
+    if (const auto* list = v.get_if<dsl::TupleVal>()) {
+      std::vector<Val> out;
+      for (const Val& item : *list->items) {
+        out.push_back(as_array(item, elem));
+        if (out.back().is_poison()) return Val();
+      }
+      return dsl::make_list(std::move(out));
+    }
+    const auto* integer = v.get_if<dsl::Int>();
+    const auto* real = v.get_if<double>();
+    if (!integer && !real) return error(fmt::format("an array is evaluated of numbers, found {}", dsl::describe(v)));
+    if (!elem || (integer && !is_float(*elem))) return v;
+    if (*elem == Elem::F64 || *elem == Elem::F32) {
+      const double x = integer ? integer->to_double() : *real;
+      return Val(*elem == Elem::F32 ? double(float(x)) : x);
+    }
+    return error(fmt::format("an array of {} is not evaluated of {}", elem_info(*elem).tl, dsl::describe(v)));
+  }
   Val product() {  // of itertools
-    auto in = all_items();
-    if (!in) return Val();
+    const bool repeats = !args.empty() && args.back().name == "repeat" && args.back().value.is<dsl::Int>();
+    std::vector<std::vector<Val>> lists;
+    for (size_t i = 0; i + repeats < args.size(); ++i) {
+      if (!args[i].name.empty()) return error("product is evaluated of lists, and with repeat");
+      auto found = checker.iterate(args[i].value, args[i].loc);
+      if (!found) return Val();
+      lists.push_back(std::move(*found));
+    }
+    std::vector<std::vector<Val>> in;
+    const int64_t times = repeats ? std::min<int64_t>(args.back().value.as<dsl::Int>().clamped(), 64) : 1;
+    for (int64_t i = 0; i < times; ++i) in.insert(in.end(), lists.begin(), lists.end());
     std::vector<std::vector<Val>> rows{{}};
-    for (const auto& items : *in) {
+    for (const auto& items : in) {
       std::vector<std::vector<Val>> longer;
       for (const auto& row : rows)
         for (const Val& item : items) {
@@ -236,7 +348,7 @@ struct Checker::HostBuiltin {
   }
   Val cuda_is_available() { return true; }
   Val device_capability() {
-    const auto& capability = checker.capability_;
+    const std::optional<int> capability = checker.capability();
     return capability ? dsl::make_tuple({dsl::Int(*capability / 10), dsl::Int(*capability % 10)}) : Val();
   }
 };
@@ -256,7 +368,15 @@ const std::unordered_map<std::string_view, Checker::HostBuiltin::Row>& Checker::
       {"python.sum", {&B::sum, OnePositional}},
       {"python.enumerate", {&B::enumerate, OnePositional}},
       {"python.zip", {&B::zip, Positional}},
-      {"itertools.product", {&B::product, Positional}},
+      {"python.map", {&B::map, Positional}},
+      {"python.set", {&B::set, Known}},
+      {"python.round", {&B::round, OnePositional}},
+      {"python.filter", {&B::filter, Positional}},
+      {"python.reversed", {&B::reversed, OnePositional}},
+      {"python.sorted", {&B::sorted, Known}},
+      {"numpy.array", {&B::array, Known}},
+      {"numpy.asarray", {&B::array, Known}},
+      {"itertools.product", {&B::product, Known}},
       {"collections.namedtuple", {&B::named_tuple, Known}},
       {"importlib.util.find_spec", {&B::find_spec, Known}},
       {"importlib.util.module_from_spec", {&B::module_from_spec, Known}},

@@ -203,6 +203,7 @@ std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, c
     bind(target.text, own ? object : dsl::make_list(std::move(copy)), false, target.loc);
     return Val(dsl::None{});
   }
+  if (list && name == "tolist") return takes(0, 0) ? object : Val();  // of an array
   if (const auto* n = object.get_if<dsl::Int>(); n && name == "bit_length") {
     if (!takes(0, 0)) return Val();
     return Val(dsl::Int(n->bits()));

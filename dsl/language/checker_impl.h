@@ -176,6 +176,8 @@ class Checker {
   template <class Body>
   auto in_file(const SourceFile* file, const Body& body);
   /// What a name of the module stands for, imports included; nothing if it has none. `use` is where it is asked for.
+  /// That another value of a global counts for want of knowing the condition of this one.
+  void warn_undecided(const Global& global);
   std::optional<Val> module_name(const std::string& name, const Expr& use);
   std::optional<Val> import_value(const ImportBinding& import, const std::string& name, const Expr& use);
   /// A name that an import of this path gives, from a file on disk.
@@ -276,6 +278,9 @@ class Checker {
   Val default_value(const Param& param);
   /// isinstance, getattr, hasattr and type, which look at their arguments' expressions. Nothing for other functions.
   std::optional<Val> reflect(const FunctionRef& function, const Expr& call);
+  /// The compute capability of the target; for decorators, which choose for a launch, of the default device. Nothing
+  /// where it is not known.
+  std::optional<int> capability() const;
   Val target_query(const std::string& name, const std::vector<Argument>& args, Loc loc);
 
   // ---- Statements
@@ -406,6 +411,7 @@ class Checker {
   const Expr* statement_ = nullptr;  ///< a call that stands as a statement: what it gives is not used
   bool untyped_ = false;             ///< a check without types: what only a launch needs to know is warned of
   int unknown_ = 0;  ///< conditions around the current statement that are unknown: it may never be reached
+  std::set<std::string> undecided_;                   ///< globals that warn_undecided() told of
   std::optional<int> capability_;                     ///< of the target: 90 for sm_90; nothing where it is not known
   std::optional<ResultForm>* result_form_ = nullptr;  ///< receives what the loop at hand returns
   std::deque<std::vector<StmtPtr>> made_;             ///< statements that no program has

@@ -258,14 +258,29 @@ std::optional<Val> Checker::enclosing_name(const Expr& e) {
   return value;
 }
 
+// Once a name: its value is kept.
+void Checker::warn_undecided(const Global& global) {
+  if (untyped_ || !undecided_.insert(global.name).second) return;
+  diags_
+      .warning(global.loc,
+               fmt::format("this value of '{}' is left out: its condition cannot be evaluated", global.name))
+      .with_hint(fmt::format("--global {}=VALUE gives the value", global.name));
+}
+
 std::optional<Val> Checker::module_name(const std::string& name, const Expr& use) {
   if (const Constexpr* given = file_->given(name)) return dsl::to_val(*given);
   const Module& m = module();
   const Global* own = nullptr;             // the name is used in its own value, where it means what it was before
+  const Global* undecided = nullptr;       // a later one under a condition that is not known
   for (bool if_unknown : {false, true}) {  // of several under conditions that are not known none counts before others
     for (size_t i = m.globals.size(); i-- > 0;) {
       const Global& global = m.globals[i];
-      if (global.name != name || !holds(global.conditions, if_unknown)) continue;
+      if (global.name != name) continue;
+      if (!holds(global.conditions, if_unknown)) {
+        if (holds(global.conditions, true)) undecided = &global;
+        continue;
+      }
+      if (undecided && undecided != &global && !evaluating_.contains(&global)) warn_undecided(*undecided);
       if (!evaluating_.contains(&global)) return global_value(global, use);
       own = &global;
     }
@@ -371,8 +386,9 @@ std::optional<Val> Checker::find_member(std::string_view module, std::string_vie
     return std::nullopt;
   } else if (module == "triton target") {
     if (name == "backend") return Val(std::string("cuda"));
-    if (name == "arch") return capability_ ? Val(dsl::Int(*capability_)) : Val();
-    return std::nullopt;
+    if (name != "arch") return std::nullopt;
+    const std::optional<int> found = capability();
+    return found ? Val(dsl::Int(*found)) : Val();
   } else if (module == "tl.PropagateNan") {
     if (name == "ALL" || name == "NONE") return Val(name == "ALL");
     return std::nullopt;
@@ -393,8 +409,8 @@ std::optional<Val> Checker::find_member(std::string_view module, std::string_vie
 std::optional<Val> Checker::resolve_path(std::string_view path) const {
   size_t dot = path.find('.');
   std::string_view root = path.substr(0, dot);
-  const bool host = host_ && (root == "itertools" || root == "os" || root == "collections" || root == "importlib" ||
-                              root == "packaging");
+  const bool host = host_ && (root == "itertools" || root == "numpy" || root == "os" || root == "collections" ||
+                              root == "importlib" || root == "packaging");
   if (root != "triton" && root != "math" && root != "torch" && !host) return std::nullopt;
   Val value = module_ref(std::string(root));
   while (dot != std::string_view::npos) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "dsl/hooks.h"
+#include "dsl/kernel.h"
 #include "dsl/language/checker_impl.h"
 #include "dsl/language/grammar_support.h"
 #include "dsl/language/host_values.h"
@@ -90,6 +91,15 @@ std::optional<Val> Checker::reflect(const FunctionRef& function, const Expr& cal
   return Val(found);
 }
 
+std::optional<int> Checker::capability() const {
+  if (capability_ || func_ || !host_ || untyped_) return capability_;
+  try {
+    return default_device()->info().sm;
+  } catch (const DeviceError&) {
+    return std::nullopt;
+  }
+}
+
 Val Checker::target_query(const std::string& name, const std::vector<Argument>& args, Loc loc) {
   if (name == "is_cuda") return true;
   if (name == "current_target") return module_ref("triton target");
@@ -103,7 +113,8 @@ Val Checker::target_query(const std::string& name, const std::vector<Argument>& 
       return error(a->loc, fmt::format("{} takes compile-time integers, found {}", name, dsl::describe(a->value)));
     wanted = wanted * 10 + (a ? a->value.as<dsl::Int>().clamped() : 0);
   }
-  return capability_ ? Val(*capability_ >= wanted) : Val();
+  const std::optional<int> found = capability();
+  return found ? Val(*found >= wanted) : Val();
 }
 
 }  // namespace tegula::language

@@ -300,6 +300,7 @@ class Reader {
     const std::vector<std::string> known = {"early_config_prune", "perf_model", "top_k"};
     for (const auto& [key, value] : dict->items) {
       std::string name = key.is<std::string>() ? key.as<std::string>() : dsl::describe(key);
+      if (name == "prune_num_stages_by") continue;  // of an older Triton; today's ignores it
       if (std::find(known.begin(), known.end(), name) == known.end()) {
         checker_.error(a.loc, fmt::format("prune_configs_by has no entry '{}'", name), nearest_hint(name, known));
       } else if (name == "early_config_prune" && !value.is<dsl::None>()) {

@@ -59,7 +59,7 @@ class Dumper {
       case Expr::Kind::Tuple:
         return list("tuple", e);
       case Expr::Kind::List:
-        return list("list", e);
+        return list(e.text.empty() ? "list" : "set", e);
       case Expr::Kind::Dict:
         return list("dict", e);
       case Expr::Kind::Unary:

@@ -163,8 +163,9 @@ auto const push_unpacked = [](auto& ctx) {
 };
 auto const set_clauses = [](auto& ctx) { _val(ctx).clauses = std::move(_attr(ctx)); };
 auto const set_display = [](auto& ctx) {
-  const Node& n = _val(ctx).nodes.back();
-  line(ctx).fail(n.first, n.last, "a set is not part of the kernel language", "write a tuple: (a, b)");
+  const char *first = _val(ctx).nodes.back().first, *last = _val(ctx).nodes.back().last;
+  _val(ctx).nodes.push_back(line(ctx).make(Kind::None, first, last));
+  ++_val(ctx).lone;
 };
 // No alternative parses the key again: nested dicts would take twice as long with each level.
 auto const set_element = &(lit(',') | lit('}')) >> x3::eps[set_display];
@@ -174,7 +175,14 @@ auto const dict_items_def = pair >> (clauses[set_clauses] | (*(lit(',') >> pair)
 auto const make_dict = [](auto& ctx) {
   DictItems& d = _attr(ctx);
   const char* first = _val(ctx).first;
-  if (d.clauses.empty()) {
+  if (d.lone > 0) {
+    if (2 * d.lone != d.nodes.size() || !d.clauses.empty())
+      line(ctx).fail(d.nodes[0].first, d.nodes[0].last, "a dict has a value for each key, a set for none");
+    std::vector<Node> elements;
+    for (size_t i = 0; i < d.nodes.size(); i += 2) elements.push_back(std::move(d.nodes[i]));
+    _val(ctx) = line(ctx).make(Kind::List, first, matched_end(ctx), std::move(elements));
+    _val(ctx).expr->text = "set";
+  } else if (d.clauses.empty()) {
     _val(ctx) = line(ctx).make(Kind::Dict, first, matched_end(ctx), std::move(d.nodes));
   } else {
     if (d.nodes[0].expr->kind == Kind::Starred)

@@ -43,6 +43,7 @@ struct Chain {
 struct DictItems {
   std::vector<Node> nodes;
   std::vector<std::pair<std::string, Node>> clauses;
+  size_t lone = 0;  ///< how many are elements of a set: keys, with None behind each
 };
 
 struct Arguments {

@@ -33,6 +33,15 @@ const Val* DictObject::find(const Val& key) const {
   return place == places_.end() ? nullptr : &items[place->second].second;
 }
 
+std::vector<Val> without_equals(std::vector<Val> items) {
+  DictObject seen;
+  for (Val& item : items)
+    if (!seen.find(item)) seen.set(std::move(item), dsl::None{});
+  std::vector<Val> out;
+  for (auto& [item, none] : seen.items) out.push_back(std::move(item));
+  return out;
+}
+
 void DictObject::set(Val key, Val value) {
   if (auto text = text_of_key(key)) {
     auto [place, is_new] = places_.try_emplace(std::move(*text), items.size());

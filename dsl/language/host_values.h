@@ -30,6 +30,9 @@ struct DictObject : dsl::HostObject {
   std::unordered_map<std::string, size_t> places_;  // in `items`, by what equal keys share
 };
 
+/// What a set has of these values: the first of each that are equal. Sets are lists here.
+std::vector<Val> without_equals(std::vector<Val> items);
+
 /// The options that triton.Config gives where it is given none: the defaults.
 Config default_config();
 

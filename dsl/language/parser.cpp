@@ -316,6 +316,7 @@ class ModuleParser : private BlockParser {
       branches_.pop_back();
       if (!branch.conditions.empty()) branch.conditions.back().holds = false;
     }
+    const bool has_block = next_ + 1 < lines_.size() && lines_[next_ + 1].indent > line.indent;
     if (word == "if" || word == "elif") {
       Diagnostics ignored;
       auto s = line.errors.empty() ? parse_statement(line, line.pieces[0].first, line.pieces[0].second, ignored)
@@ -323,12 +324,12 @@ class ModuleParser : private BlockParser {
       branch.known = branch.known && s && s->stmt && s->stmt->value;
       if (branch.known) branch.conditions.push_back({std::shared_ptr<const Expr>(std::move(s->stmt->value)), true});
       branches_.push_back(std::move(branch));
-      return next_ + 1 < lines_.size() && lines_[next_ + 1].indent > line.indent;
+      return has_block;
     }
     branch.skipped = word == "except";
     branch.known = branch.known && word != "for" && word != "while";
     branches_.push_back(std::move(branch));
-    return true;
+    return has_block;
   }
 
   std::vector<Condition> conditions() const {
@@ -350,13 +351,12 @@ class ModuleParser : private BlockParser {
     bool decided = true;
     for (const Branch& b : branches_) {
       if (b.skipped) return;
-      decided = decided && b.known && b.indent < line.indent;
+      decided = decided && b.known;
     }
     for (auto [begin, end] : line.pieces) {
       Diagnostics ignored;
       auto s = parse_statement(line, begin, end, ignored);
-      if (s && s->form != Statement::Form::Simple && s->end < end) {
-        decided = false;
+      if (s && s->form != Statement::Form::Simple && s->end < end) {  // `if a: b`, of which branches_ has the condition
         s = parse_statement(line, word_after(line, s->end), end, ignored);
       }
       if (!s || !s->stmt) {

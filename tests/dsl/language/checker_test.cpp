@@ -320,6 +320,44 @@ TEST(Checker, ErrorInAHelperNamesTheCallOnce) {
   EXPECT_EQ(out.find("unknown name"), out.rfind("unknown name")) << out;
 }
 
+TEST(Checker, GlobalsMadeByPythonsFunctions) {
+  const std::string out = check_text(
+      "import numpy as np\nimport triton\nimport triton.language as tl\n"
+      "DX = np.array([3, -1, 2], dtype=np.int32)\n"
+      "T = tl.constexpr(tuple(int(v) for v in DX))\n"
+      "U = tl.constexpr(tuple(sorted(DX.tolist(), reverse=True)))\n"
+      "V = tl.constexpr(tuple(map(lambda a, b: a * b, DX, reversed(T))))\n"
+      "W = tl.constexpr(tuple(map(int, triton.__version__.split('.')[:2])) >= (3, 5))\n"
+      "@triton.jit\ndef k(x):\n"
+      "    tl.static_assert(T == (3, -1, 2))\n    tl.static_assert(U == (3, 2, -1))\n"
+      "    tl.static_assert(V == (6, 1, 6))\n    tl.static_assert(W)\n    tl.store(x, T[1])\n",
+      "k x=*i32");
+  EXPECT_NE(out.find("value = -1"), out.npos) << out;
+  EXPECT_EQ(out.find("error"), out.npos) << out;
+}
+
+TEST(Checker, GlobalsUnderConditions) {
+  setenv("TEGULA_TEST_NAME", "7", 1);
+  const std::string text =
+      "import os\nimport triton\nimport triton.language as tl\n"
+      "A = 1\nif 'TEGULA_TEST_NAME' in os.environ: A = int(os.environ['TEGULA_TEST_NAME']) + round(1.6)\n"
+      "B = 1\nif 'TEGULA_TEST_OTHER' not in os.environ:\n    B = 3\nelse: B = 4\n"
+      "C = 5\nif unknown_library.is_there():\n    C = 6\n"
+      "@triton.jit\ndef k(x):\n    tl.static_assert(A == 9)\n    tl.static_assert(B == 3)\n    tl.store(x, C)\n";
+  Diagnostics diags;
+  SourceFile source(text, "test.py", diags);
+  const auto [kernel, spec] = parse_spec("k x=*i32");
+  const auto func = check(source, kernel, spec, diags);
+  ASSERT_TRUE(func) << diags.render();
+  const std::string out = ir::print(*func) + diags.render();
+  EXPECT_NE(out.find("value = 5"), out.npos) << out;
+  EXPECT_NE(out.find("test.py:12:5: warning: this value of 'C' is left out: its condition cannot be evaluated\n"),
+            out.npos)
+      << out;
+  EXPECT_NE(out.find("hint: --global C=VALUE gives the value"), out.npos) << out;
+  unsetenv("TEGULA_TEST_NAME");
+}
+
 TEST(Checker, StatementsThatKernelsLackStopTheirKernelAlone) {
   const std::string text =
       "import triton\nimport triton.language as tl\n@triton.jit\ndef bad(x, B: tl.constexpr):\n"
