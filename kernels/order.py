@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 
 NO_KEY = tl.constexpr(-0x8000000000000000)  # behind all keys
+NO_SHORT_KEY = tl.constexpr(-0x80000000)  # likewise, of those of 32 bits
 NO_RANK = tl.constexpr(-0x80000000)  # behind all ranks
 MOST_PLACES = tl.constexpr(0x8000)  # of keys of 32 bits
 MOST_ALONE = tl.constexpr(0x2000)  # elements that are sorted without places if these are not wanted
@@ -40,13 +41,36 @@ def elements_of(rank, ELEMENT: tl.constexpr, LARGEST: tl.constexpr):
 
 
 @triton.jit
-def keys_of(rank, place):
-    """Likewise, where no two are equal."""
-    return rank.to(tl.int64) << 32 | (0x7FFFFFFF - place).to(tl.int64)
+def no_key(KEY_BITS: tl.constexpr):
+    return NO_SHORT_KEY if KEY_BITS == 32 else NO_KEY
+
+
+@triton.jit
+def keys_of(rank, place, KEY_BITS: tl.constexpr):
+    """Likewise, where no two are equal; of 32 bits for ranks of 16 bits and places below 0x7FFF."""
+    if KEY_BITS == 32:
+        return rank << 16 | (0x7FFF - place)
+    else:
+        return rank.to(tl.int64) << 32 | (0x7FFFFFFF - place).to(tl.int64)
+
+
+@triton.jit
+def rank_of_keys(keys):
+    return keys >> 16 if keys.dtype == tl.int32 else (keys >> 32).to(tl.int32)
+
+
+@triton.jit
+def place_of_keys(keys):
+    return 0x7FFF - (keys & 0xFFFF) if keys.dtype == tl.int32 else 0x7FFFFFFF - (keys & 0xFFFFFFFF).to(tl.int32)
+
+
+def key_bits(args):
+    return 32 if args["x_ptr"].element_size() == 2 and args["cols"] < 0x7FFF else 64
 
 
 # Elements of the rows at most of which a program takes several.
 SHORT = 128
+SHORT_OF_TOPK = 512
 
 
 def tiles_of_short_rows():
@@ -56,7 +80,7 @@ def tiles_of_short_rows():
 
 def fits_short_rows(block, rows, warps):
     """Whether a thread has 4 to 16 elements of whole rows."""
-    return block <= SHORT and 4 * 32 * warps <= rows * block and rows * block <= 16 * 32 * warps
+    return 4 * 32 * warps <= rows * block and rows * block <= 16 * 32 * warps
 
 
 @triton.jit
@@ -70,18 +94,17 @@ def rows_of_program(rows, ROWS: tl.constexpr):
 
 
 @triton.jit
-def load_keys(x_row, start, cols, BLOCK: tl.constexpr, LARGEST: tl.constexpr):
+def load_keys(x_row, start, cols, BLOCK: tl.constexpr, LARGEST: tl.constexpr, KEY_BITS: tl.constexpr):
     """Keys of a piece of a row; what lies behind its end comes last."""
     col = start + tl.arange(0, BLOCK)
     x = tl.load(x_row + col, mask=col < cols, other=0.0)
-    return tl.where(col < cols, keys_of(ranks_of(x, LARGEST), col), NO_KEY)
+    return tl.where(col < cols, keys_of(ranks_of(x, LARGEST), col, KEY_BITS), no_key(KEY_BITS))
 
 
 @triton.jit
 def store_keys(values_ptr, index_ptr, x_row, values_row, index_row, keys, mask, EXTENT: tl.constexpr,
                LARGEST: tl.constexpr):
-    store_rows(values_ptr, index_ptr, x_row, values_row, index_row, (keys >> 32).to(tl.int32),
-               0x7FFFFFFF - (keys & 0xFFFFFFFF).to(tl.int32), mask, EXTENT, LARGEST)
+    store_rows(values_ptr, index_ptr, x_row, values_row, index_row, rank_of_keys(keys), place_of_keys(keys), mask, EXTENT, LARGEST)
 
 
 @triton.jit
@@ -196,13 +219,13 @@ MOST_SELECTED = 512
 
 def topk_configs():
     found = []
-    for block in [2, 4, 8, 16, 32, 64, 128]:
-        for rows, warps in tiles_of_short_rows():
+    for block in [2, 4, 8, 16, 32, 64, 128, 256, 512]:
+        for rows, warps in [(2, 1), *tiles_of_short_rows()]:
             if fits_short_rows(block, rows, warps):
                 short = {"BLOCK": block, "SELECT": False, "AHEAD": False, "PROGRAMS": 8, "ROWS": rows}
                 found.append(triton.Config(short, num_warps=warps))
-    for block, warps in [(4096, 8), (4096, 16), (2048, 4), (2048, 8), (8192, 16), (1024, 4), (1024, 2), (512, 2), (256, 1),
-                         (64, 1)]:
+    for block, warps in [(4096, 8), (4096, 16), (4096, 4), (2048, 4), (2048, 8), (2048, 2), (8192, 16), (1024, 4), (1024, 2), (1024, 1),
+                         (512, 2), (256, 1), (64, 1)]:
         ordering = {"BLOCK": block, "SELECT": False, "AHEAD": False, "PROGRAMS": 8, "ROWS": 1}
         found.append(triton.Config(ordering, num_warps=warps))
     for block, warps, limit, ahead in [(4096, 8, 128, False), (4096, 4, None, False), (8192, 8, None, False),
@@ -220,7 +243,7 @@ def fitting_topk(configs, named_args, **kwargs):
     as many threads. Where a row is one piece, the number of its programs says nothing. Several rows where they are short."""
     cols = named_args["cols"]
     k = named_args["k"]
-    if cols <= SHORT:
+    if cols <= SHORT_OF_TOPK:
         return [c for c in configs if c.kwargs["ROWS"] > 1 and c.kwargs["BLOCK"] == max(2, triton.next_power_of_2(cols))]
     configs = [c for c in configs if c.kwargs["ROWS"] == 1]
     wide = [c for c in configs if c.kwargs["BLOCK"] >= 2 * k or c.kwargs["BLOCK"] >= cols]
@@ -273,13 +296,14 @@ def numbers_of_threads(taken):
 @triton.jit
 def first_in_room(room, filled, K: tl.constexpr, ROOM: tl.constexpr):
     """The first K of the keys that a program has put into its room; then the room may be filled again."""
+    none: tl.constexpr = no_key(room.dtype.element_ty.primitive_bitwidth)
     tl.debug_barrier()
     if filled <= ROOM // 2:
         at = tl.arange(0, ROOM // 2)
-        keys = tl.topk(tl.load(room + at, mask=at < filled, other=NO_KEY), K)
+        keys = tl.topk(tl.load(room + at, mask=at < filled, other=none), K)
     else:
         at = tl.arange(0, ROOM)
-        keys = tl.topk(tl.load(room + at, mask=at < filled, other=NO_KEY), K)
+        keys = tl.topk(tl.load(room + at, mask=at < filled, other=none), K)
     tl.debug_barrier()
     return keys
 
@@ -314,7 +338,7 @@ def add_selected(x, col, cols, k, room, filled, floor, K: tl.constexpr, ROOM: tl
             keys = first_in_room(room, filled, K, ROOM)
             tl.store(room + tl.arange(0, K), keys)
             filled = tl.minimum(filled, K)
-            floor = tl.maximum(floor, (tl.min(keys, axis=0) >> 32).to(tl.int32))
+            floor = tl.maximum(floor, rank_of_keys(tl.min(keys, axis=0)))
         best = tl.max(tl.max(rank, axis=2), axis=0)
         floor = tl.maximum(floor, tl.min(tl.topk(best, K), axis=0))
         taken = (rank >= floor) & (col < cols)
@@ -326,19 +350,19 @@ def add_selected(x, col, cols, k, room, filled, floor, K: tl.constexpr, ROOM: tl
             taken = above | (equal & (numbers_in_row(equal) <= k - count_of(above)))
             count = k
     if count > 0:
-        tl.store(room + filled + numbers_of_threads(taken) - 1, keys_of(rank, col), mask=taken)
+        tl.store(room + filled + numbers_of_threads(taken) - 1, keys_of(rank, col, room.dtype.element_ty.primitive_bitwidth), mask=taken)
     return filled + count, floor
 
 
 @triton.jit
 def short_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, rows, cols, k, LARGEST: tl.constexpr,
-               BLOCK: tl.constexpr, K: tl.constexpr, ROWS: tl.constexpr):
+               BLOCK: tl.constexpr, K: tl.constexpr, ROWS: tl.constexpr, KEY_BITS: tl.constexpr):
     row, is_row = rows_of_program(rows, ROWS)
     x_row = x_ptr + row * x_stride
     col = tl.arange(0, BLOCK)
     mask = is_row & (col < cols)
     x = tl.load(x_row + col, mask=mask, other=0.0)
-    keys = tl.topk(tl.where(mask, keys_of(ranks_of(x, LARGEST), col), NO_KEY), K)
+    keys = tl.topk(tl.where(mask, keys_of(ranks_of(x, LARGEST), col, KEY_BITS), no_key(KEY_BITS)), K)
     wanted = is_row & (tl.arange(0, K) < k)
     store_keys(values_ptr, index_ptr, x_row, row * values_stride, row * index_stride, keys, wanted, K, LARGEST)
 
@@ -350,22 +374,24 @@ def short_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stri
     "LISTS": lambda args: max(2 * triton.next_power_of_2(args["k"]), 64 * args["num_warps"]),
     "THREADS": lambda args: 32 * args["num_warps"],
     "WIDTH": lambda args: 16 // args["x_ptr"].element_size(),
+    "KEY_BITS": key_bits,
 })
 @triton.jit
 def topk_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, rows, cols, k, rows_class, partials_ptr,
               counters_ptr, LARGEST: tl.constexpr, BLOCK: tl.constexpr, SELECT: tl.constexpr, K: tl.constexpr,
               ROOM: tl.constexpr, LISTS: tl.constexpr, THREADS: tl.constexpr, WIDTH: tl.constexpr,
-              AHEAD: tl.constexpr, PROGRAMS: tl.constexpr, ROWS: tl.constexpr = 1):
+              AHEAD: tl.constexpr, PROGRAMS: tl.constexpr, ROWS: tl.constexpr = 1, KEY_BITS: tl.constexpr = 64):
     """The k first ones of each row in order. Of short rows a program takes ROWS. Of others the programs of a row (PROGRAMS a
     multiprocessor at most) take every n-th piece of BLOCK elements, with AHEAD the next one loaded meanwhile; where they are several,
     each leaves its list, and the last one merges the lists and sets the row's counter back. Where rows are more than programs, each
     takes every n-th row."""
     if ROWS > 1:
-        short_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, rows, cols, k, LARGEST, BLOCK, K, ROWS)
+        short_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, rows, cols, k, LARGEST, BLOCK, K, ROWS, KEY_BITS)
     else:
         parts = tl.maximum(tl.num_programs(0) // rows, 1)
         part = tl.program_id(0) % parts
-        memory = partials_ptr.to(tl.pointer_type(tl.int64))
+        KEY: tl.constexpr = tl.int32 if KEY_BITS == 32 else tl.int64
+        memory = partials_ptr.to(tl.pointer_type(KEY))
         room = memory + tl.program_id(0) * ROOM
         at = tl.arange(0, K)
         for row in range(tl.program_id(0) // parts, rows, tl.num_programs(0) // parts):
@@ -385,9 +411,9 @@ def topk_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_strid
                     filled, floor = add_selected(x, col, cols, k, room, filled, floor, K, ROOM, LARGEST)
                 best = first_in_room(room, filled, K, ROOM)
             else:
-                best = tl.full([K], NO_KEY, tl.int64)
+                best = tl.full([K], no_key(KEY_BITS), KEY)
                 for start in tl.range(part * BLOCK, cols, parts * BLOCK):
-                    found = tl.topk(load_keys(x_row, start, cols, BLOCK, LARGEST), K)
+                    found = tl.topk(load_keys(x_row, start, cols, BLOCK, LARGEST, KEY_BITS), K)
                     if start == part * BLOCK:
                         best = found
                     else:
@@ -403,7 +429,7 @@ def topk_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_strid
                 if tl.atomic_add(counters_ptr + row, 1) == parts - 1:
                     for first in tl.range(0, parts * K, LISTS):
                         place = first + tl.arange(0, LISTS)
-                        more = tl.load(lists + place, mask=place < parts * K, other=NO_KEY, cache_modifier=".cg")
+                        more = tl.load(lists + place, mask=place < parts * K, other=no_key(KEY_BITS), cache_modifier=".cg")
                         # Its own list is among those that are loaded: nothing is kept twice.
                         found = tl.topk(more, K)
                         if first == 0:

@@ -89,6 +89,7 @@ struct BucketSort {
   int64_t elements = 0;
   int warps = 0;
   bool distinct = false;                   ///< no two keys are equal
+  bool numbered = false;                   ///< keys of 16 bits are the upper half of words, whose lower half tells equal ones apart
   LinearLayout in_order;                   ///< of the keys in shared memory, from the beginning of the op's scratch
   int64_t num_buckets = 0, num_cells = 0;  ///< words of shared memory: counters of keys
   int padded = 0;                          ///< behind so many buckets, a thread's, four words stay free; 0: nowhere
