@@ -1,8 +1,8 @@
 """Variances and means of columns, and the first places of their largest or smallest elements.
 
 As reduce_columns of reduce.py: `outer` matrices of rows x cols, cols results each; PARTS programs share the rows of COLS columns, and the
-one that comes last puts together what they leave, in order. Arithmetic is fp32. A program goes over its rows once: the mean and the
-squared differences from it are corrected by each element, and put together by Chan et al., Updating formulae, 1979.
+one that comes last puts together what they leave, in order. Arithmetic is fp32. A program goes over its rows once, and adds up their
+distances from the mean of its first ones and the squares of these: Chan et al., Algorithms for computing the sample variance, 1983.
 """
 
 import triton
@@ -10,7 +10,7 @@ import triton.language as tl
 
 from reduce import (NOWHERE, column_configs, deep, first_extremes, first_larger, first_smaller, first_so_far,
                     fitting_columns, is_last, neutral)
-from tiles import united
+from tiles import add_pairs
 
 
 def configs():
@@ -51,21 +51,34 @@ def moments(x_ptr, x_stride_1, rows, cols, col, ROWS: tl.constexpr):
 
 
 @triton.jit
+def moments_about(reference, distances, squares, count):
+    """Mean and squared differences from it of `count` elements, of their distances from a number and their squares, all added up."""
+    offset = distances / count
+    squares -= offset * distances
+    return reference + offset, tl.where(squares < 0, 0.0, squares)  # a NaN stays
+
+
+@triton.jit
 def moments_of_part(x_ptr, x_stride_1, rows, cols, col, part, parts, ROWS: tl.constexpr, COLS: tl.constexpr, STAGES: tl.constexpr):
-    """The same of a program's part of the rows."""
-    count = 0.0
-    mean = tl.zeros([ROWS, COLS], tl.float32)
-    squares = tl.zeros([ROWS, COLS], tl.float32)
-    for first in tl.range(part * ROWS, rows, parts * ROWS, num_stages=STAGES):
-        row = (first + tl.arange(0, ROWS))[:, None]
-        x = tl.load(x_ptr + row.to(tl.int64) * x_stride_1 + col, mask=(row < rows) & (col < cols), other=0.0).to(tl.float32)
-        count += 1.0
-        before = tl.where(row < rows, x - mean, 0.0)
-        mean += before * (1.0 / count)
-        squares += before * tl.where(row < rows, x - mean, 0.0)
-    row = (part * ROWS + tl.arange(0, ROWS))[:, None]
-    counts = tl.broadcast_to((tl.maximum(rows - row + parts * ROWS - 1, 0) // (parts * ROWS)).to(tl.float32), [ROWS, COLS])
-    return tl.reduce((counts, mean, squares), 0, united)
+    """The same of a program's part of the rows: of distances from the mean of its first tile."""
+    row = tl.arange(0, ROWS)[:, None]
+    left = rows - part * ROWS
+    x_ptrs = x_ptr + (part * ROWS + row).to(tl.int64) * x_stride_1 + col
+    x = tl.load(x_ptrs, mask=(row < left) & (col < cols), other=0.0).to(tl.float32)
+    reference = tl.sum(x, axis=0) / tl.minimum(left, ROWS)
+    distances = tl.where(row < left, x - reference[None, :], 0.0)
+    squares = distances * distances
+    for first in tl.range(parts * ROWS, left, parts * ROWS, num_stages=STAGES):
+        x_ptrs += (parts * ROWS).to(tl.int64) * x_stride_1
+        x = tl.load(x_ptrs, mask=(row < left - first) & (col < cols), other=0.0).to(tl.float32)
+        distance = tl.where(row < left - first, x - reference[None, :], 0.0)
+        distances += distance
+        squares += distance * distance
+    whole = rows // (parts * ROWS)
+    count = (whole * ROWS + tl.minimum(tl.maximum(rows - (whole * parts + part) * ROWS, 0), ROWS)).to(tl.float32)
+    distances, squares = tl.reduce((distances, squares), 0, add_pairs)
+    mean, squares = moments_about(reference, distances, squares, count)
+    return tl.full(mean.shape, count, tl.float32), mean, squares
 
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_columns})
@@ -89,15 +102,20 @@ def column_variance(out_ptr, mean_ptr, x_ptr, out_stride, mean_stride, x_stride,
         tl.store(left + (3 * part + 2) * COLS, squares)
         last = is_last(counters_ptr, group, parts)
         if last:
-            n, mean, squares = tl.zeros([COLS], tl.float32), tl.zeros([COLS], tl.float32), tl.zeros([COLS], tl.float32)
+            # Of all means from this program's.
+            reference = mean[None, :]
+            distances = tl.zeros([DEEP, COLS], tl.float32)
+            squares_of_all = tl.zeros([DEEP, COLS], tl.float32)
             for first in range(0, parts, DEEP):
                 other = (first + tl.arange(0, DEEP))[:, None]
                 at = left[None, :] + other * (3 * COLS)
                 n_more = tl.load(at, mask=other < parts, other=0.0, cache_modifier=".cg")
-                mean_more = tl.load(at + COLS, mask=other < parts, other=0.0, cache_modifier=".cg")
+                distance = tl.load(at + COLS, mask=other < parts, other=0.0, cache_modifier=".cg") - reference
                 squares_more = tl.load(at + 2 * COLS, mask=other < parts, other=0.0, cache_modifier=".cg")
-                n_more, mean_more, squares_more = tl.reduce((n_more, mean_more, squares_more), 0, united)
-                n, mean, squares = united(n, mean, squares, n_more, mean_more, squares_more)
+                distances += n_more * distance
+                squares_of_all += squares_more + n_more * distance * distance
+            distances_of_all, squares = tl.reduce((distances, squares_of_all), 0, add_pairs)
+            mean, squares = moments_about(mean, distances_of_all, squares, rows.to(tl.float32))
     if last:
         variance = squares / tl.maximum(rows - correction, 0)
         tl.store(out_ptr + matrix * out_stride + col, variance[None, :].to(out_ptr.dtype.element_ty), mask=col < cols)

@@ -347,6 +347,17 @@ LinearLayout in_order_of_last(const LinearLayout& tile, int64_t n) {
   return LinearLayout({std::move(offset)}, tile.outs());
 }
 
+/// The elements of one row in order, `each` of a thread.
+LinearLayout in_groups_of_last(const LinearLayout& tile, int64_t n, int64_t each) {
+  std::vector<LinearLayout::In> ins{{Dim::Register, {}}, {Dim::Lane, {}}, {Dim::Warp, {}}};
+  for (int64_t bit = 1; bit < n; bit *= 2) {
+    auto& bases = ins[bit < each ? 0 : bit < 32 * each ? 1 : 2].bases;
+    bases.emplace_back(tile.outs().size(), 0);
+    bases.back().back() = int32_t(bit);
+  }
+  return LinearLayout(std::move(ins), tile.outs());
+}
+
 }  // namespace
 
 SortPlan plan_sort(const LinearLayout& operand, int64_t kept, bool merge) {
@@ -401,14 +412,19 @@ std::optional<BucketSort> plan_bucket_sort(const ir::Op& op) {
   plan.numbered = type.bits() == 16;
   plan.distinct = places > 0 || plan.numbered;
   plan.warps = int(threads / 32);
-  plan.in_order = in_order_of_last(layout, n);
+  constexpr int64_t kMostInHalo = 8;
+  const int64_t key_bytes = sort_key_bytes(type);
+  plan.in_order = in_groups_of_last(layout, n, each);
+  plan.each = int(each);
+  plan.halo = int(std::min(each, kMostInHalo));
+  plan.group_bytes = each * key_bytes + 16;  // so that threads read theirs from different banks
   plan.num_buckets = n <= 4096 ? 2 * n : n;
   plan.num_cells = n / 4;
   const int64_t of_thread = plan.num_buckets / threads;
   plan.padded = of_thread > 4 ? int(of_thread) : 0;
-  plan.buckets = n * sort_key_bytes(type);
-  plan.cells = plan.buckets + 4 * (plan.num_buckets + (plan.padded ? 4 * threads : 0));
-  plan.records = plan.cells + 4 * plan.num_cells;
+  plan.buckets = (threads + 2) * plan.group_bytes;
+  plan.cells = plan.group_bytes;  // no more in use when keys come
+  plan.records = plan.buckets + 4 * (plan.num_buckets + (plan.padded ? 4 * threads : 0));
   plan.bytes = plan.records + 4 * (2 * plan.warps + 4);
   if (plan.bytes > kMostBytes) return std::nullopt;
   return plan;
@@ -416,7 +432,9 @@ std::optional<BucketSort> plan_bucket_sort(const ir::Op& op) {
 
 int64_t sort_scratch(const ir::Op& op) {
   const auto buckets = plan_bucket_sort(op);
-  const int64_t of_buckets = buckets ? buckets->bytes : 0;
+  const int64_t of_buckets =
+      buckets ? std::max(buckets->bytes, scratch_of(buckets->in_order, *op.result()->type.layout, sort_key_bytes(op.operand(0)->type)))
+              : 0;
   if (auto digits = plan_digit_sort(op)) return std::max(of_buckets, digits->bytes);
   const SortPlan plan = plan_sort(op);
   const int64_t bytes = sort_key_bytes(op.operand(0)->type);

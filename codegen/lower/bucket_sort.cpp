@@ -23,10 +23,11 @@ class BucketSorter {
         word_(l.b.getInt32Ty()),
         key_bytes_(key.bits() / 8),
         place_(l.shared_address(l.shared.offset.at(&op))),
+        first_(l.b.CreateAdd(place_, l.i32(plan.group_bytes))),
         buckets_(l.b.CreateAdd(place_, l.i32(plan.buckets))),
         cells_(l.b.CreateAdd(place_, l.i32(plan.cells))),
-        records_(l.b.CreateAdd(place_, l.i32(plan.records))),
-        overflow_(l.b.CreateAdd(records_, l.i32(8 * plan.warps))),
+        overflow_(l.b.CreateAdd(place_, l.i32(plan.records))),
+        records_(l.b.CreateAdd(overflow_, l.i32(16))),
         lane_(l.b.CreateAnd(l.thread(), l.i32(31))),
         warp_(l.b.CreateLShr(l.thread(), l.i32(5))) {}
 
@@ -60,9 +61,10 @@ class BucketSorter {
     return merge(none_is_full, l_.b.getFalse());
   }
 
-  void order() {
+  /// The keys in order, as the plan has it.
+  Regs order() {
     // All loads stand ahead of the stores: neither LLVM nor the assembler moves one over the other.
-    std::vector<llvm::Value*> buckets, to;
+    std::vector<llvm::Value*> buckets;
     for (llvm::Value* entry : entries_) buckets.push_back(load_word(bucket_at(lower_half(entry))));
     for (size_t i = 0; i < keys_.size(); ++i) {
       llvm::Value* rank = l_.b.CreateShl(upper_half(entries_[i]), l_.i32(kRankBit));
@@ -70,12 +72,10 @@ class BucketSorter {
       l_.store_shared(key_at(place_of(entries_[i])), {keys_[i]}, nullptr, op_.loc);
     }
     barrier();
-    for (size_t i = 0; i < keys_.size(); i += kKeysAtOnce)
-      count_smaller(i, std::min(keys_.size(), i + kKeysAtOnce), to);
-    barrier();
-    for (size_t i = 0; i < keys_.size(); ++i)
-      l_.store_shared(key_at(to[i]), {keys_[i]}, l_.b.CreateICmpNE(to[i], place_of(entries_[i])), op_.loc);
-    barrier();
+    const Regs full = l_.load_shared(overflow_, word_, 4, op_.loc);
+    return branch(
+        l_, l_.b.CreateICmpEQ(full[1], l_.i32(0)), [&] { return compare_neighbours(full); },
+        [&] { return order_in_buckets(); });
   }
 
  private:
@@ -84,7 +84,23 @@ class BucketSorter {
   llvm::Value* word_at(llvm::Value* base, llvm::Value* index) {
     return l_.b.CreateAdd(base, l_.b.CreateShl(index, l_.i32(2)));
   }
-  llvm::Value* key_at(llvm::Value* index) { return l_.b.CreateAdd(place_, l_.b.CreateMul(index, l_.i32(key_bytes_))); }
+  llvm::Value* key_at(llvm::Value* index) {
+    llvm::Value* group = l_.b.CreateLShr(index, l_.i32(std::countr_zero(unsigned(plan_.each))));
+    llvm::Value* at = l_.b.CreateAdd(first_, l_.b.CreateMul(index, l_.i32(key_bytes_)));
+    return l_.b.CreateAdd(at, l_.b.CreateShl(group, l_.i32(4)));
+  }
+  /// Where the thread's keys lie.
+  llvm::Value* own_keys() {
+    return l_.b.CreateAdd(first_, l_.b.CreateMul(l_.thread(), l_.i32(plan_.group_bytes)));
+  }
+  int keys_of_access() const { return 16 / key_bytes_; }
+  void load_keys(llvm::Value* address, int count, Regs& keys) {
+    for (int i = 0; i < count; i += keys_of_access()) {
+      const Regs some =
+          l_.load_shared(l_.b.CreateAdd(address, l_.i32(i * key_bytes_)), type_, std::min(count, keys_of_access()), op_.loc);
+      keys.insert(keys.end(), some.begin(), some.end());
+    }
+  }
   llvm::Value* bucket_at(llvm::Value* index) {
     llvm::Value* at = word_at(buckets_, index);
     if (!plan_.padded) return at;
@@ -115,9 +131,21 @@ class BucketSorter {
   }
 
   void clear() {
-    clear_words(buckets_, (plan_.cells - plan_.buckets) / 4);
+    clear_words(buckets_, (plan_.records - plan_.buckets) / 4);
     clear_words(cells_, plan_.num_cells);
-    l_.store_shared(overflow_, {l_.i32(0)}, l_.b.CreateICmpEQ(l_.thread(), l_.i32(0)), op_.loc);
+    llvm::Value *zero = l_.i32(0), *is_first = l_.b.CreateICmpEQ(l_.thread(), zero);
+    l_.store_shared(overflow_, {zero, zero, zero, zero}, is_first, op_.loc);
+    // What the first and the last thread see beyond all keys.
+    llvm::Value* is_last = l_.b.CreateICmpEQ(l_.thread(), l_.i32(threads() - 1));
+    llvm::Value* before = l_.b.CreateAdd(place_, l_.i32((plan_.each - plan_.halo) * key_bytes_));
+    llvm::Value* behind = l_.b.CreateAdd(first_, l_.i32(threads() * plan_.group_bytes));
+    const auto of_type = [&](int64_t value) { return llvm::ConstantInt::getSigned(type_, value); };
+    for (int i = 0; i < plan_.halo; i += keys_of_access()) {
+      const size_t count = size_t(std::min(plan_.halo, keys_of_access()));
+      const std::vector<llvm::Value*> least(count, of_type(0)), greatest(count, of_type(-1));
+      l_.store_shared(l_.b.CreateAdd(before, l_.i32(i * key_bytes_)), least, is_first, op_.loc);
+      l_.store_shared(l_.b.CreateAdd(behind, l_.i32(i * key_bytes_)), greatest, is_last, op_.loc);
+    }
   }
 
   llvm::Value* upper_word(llvm::Value* key) {
@@ -201,10 +229,13 @@ class BucketSorter {
       llvm::Value* rank =
           l_.hw("atom_shared_add_i32", {bucket_at(bucket), l_.i32(1), l_.b.getTrue(), l_.site(op_.loc)});
       entries_.push_back(in_one_register(l_.b.CreateOr(bucket, l_.b.CreateShl(rank, l_.i32(16)))));
-      ranks = l_.b.CreateOr(ranks, rank);
+      ranks = l_.b.CreateBinaryIntrinsic(llvm::Intrinsic::umax, ranks, rank);
     }
-    llvm::Value* too_many = l_.b.CreateICmpUGE(ranks, l_.i32(BucketSort::kMostOfBucket));
-    l_.hw("red_shared_add_i32", {overflow_, l_.i32(1), too_many, l_.site(op_.loc)});
+    const int limits[] = {BucketSort::kMostOfBucket, plan_.halo + 1, kFew[1], kFew[0]};
+    for (int i = 0; i < 4; ++i) {
+      llvm::Value* more = l_.b.CreateICmpUGE(ranks, l_.i32(limits[i]));
+      l_.hw("red_shared_add_i32", {l_.b.CreateAdd(overflow_, l_.i32(4 * i)), l_.i32(1), more, l_.site(op_.loc)});
+    }
   }
 
   /// Where the keys of each bucket begin, in the upper half of its word; how many they are stays in the lower.
@@ -240,6 +271,65 @@ class BucketSorter {
     }
   }
 
+  // Of buckets that hold so many keys at most neighbours are compared half as many times, twice each.
+  static constexpr int kFew[] = {4, 6};
+
+  /// Each thread brings its keys, and those that may be of the same buckets, in order: in as many rounds, each of one
+  /// comparison with the neighbour before and one with that behind, as the largest bucket needs.
+  Regs compare_neighbours(const Regs& full) {
+    Regs keys;
+    llvm::Value* own = own_keys();
+    const int halo_bytes = plan_.halo * key_bytes_;
+    load_keys(l_.b.CreateSub(own, l_.i32(halo_bytes + 16)), plan_.halo, keys);
+    load_keys(own, plan_.each, keys);
+    load_keys(l_.b.CreateAdd(own, l_.i32(plan_.group_bytes)), plan_.halo, keys);
+    llvm::Value* rounds = l_.b.CreateSelect(l_.b.CreateICmpEQ(full[2], l_.i32(0)), l_.i32(kFew[1] / 2), l_.i32((plan_.halo + 2) / 2));
+    rounds = l_.b.CreateSelect(l_.b.CreateICmpEQ(full[3], l_.i32(0)), l_.i32(kFew[0] / 2), rounds);
+    llvm::Function* function = l_.b.GetInsertBlock()->getParent();
+    llvm::BasicBlock *before = l_.b.GetInsertBlock(), *loop = llvm::BasicBlock::Create(l_.context, "round", function),
+                     *after = llvm::BasicBlock::Create(l_.context, "ordered", function);
+    l_.b.CreateBr(loop);
+    l_.b.SetInsertPoint(loop);
+    llvm::PHINode* round = l_.b.CreatePHI(word_, 2);
+    round->addIncoming(l_.i32(0), before);
+    std::vector<llvm::PHINode*> phis;
+    for (llvm::Value*& key : keys) {
+      phis.push_back(l_.b.CreatePHI(type_, 2));
+      phis.back()->addIncoming(key, before);
+      key = phis.back();
+    }
+    for (size_t odd : {0, 1})
+      for (size_t i = odd; i + 1 < keys.size(); i += 2) put_in_order(keys[i], keys[i + 1]);
+    llvm::Value* next = l_.b.CreateAdd(round, l_.i32(1));
+    round->addIncoming(next, loop);
+    for (size_t i = 0; i < keys.size(); ++i) phis[i]->addIncoming(keys[i], loop);
+    mark_not_to_unroll(l_.b.CreateCondBr(l_.b.CreateICmpULT(next, rounds), loop, after));
+    l_.b.SetInsertPoint(after);
+    return Regs(keys.begin() + plan_.halo, keys.begin() + plan_.halo + plan_.each);
+  }
+
+  void put_in_order(llvm::Value*& a, llvm::Value*& b) {
+    llvm::Value* smaller = l_.b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, a, b);
+    // A maximum of 64 bits would take a comparison of its own.
+    b = key_bytes_ == 8 ? l_.b.CreateXor(l_.b.CreateXor(a, b), smaller)
+                        : l_.b.CreateBinaryIntrinsic(llvm::Intrinsic::umax, a, b);
+    a = smaller;
+  }
+
+  /// The same, where a thread does not see all keys of a bucket.
+  Regs order_in_buckets() {
+    std::vector<llvm::Value*> to;
+    for (size_t i = 0; i < keys_.size(); i += kKeysAtOnce)
+      count_smaller(i, std::min(keys_.size(), i + kKeysAtOnce), to);
+    barrier();
+    for (size_t i = 0; i < keys_.size(); ++i)
+      l_.store_shared(key_at(to[i]), {keys_[i]}, l_.b.CreateICmpNE(to[i], place_of(entries_[i])), op_.loc);
+    barrier();
+    Regs keys;
+    load_keys(own_keys(), plan_.each, keys);
+    return keys;
+  }
+
   /// Where keys `first` to `end` go: behind those of their buckets that are smaller, or equal and stand before them.
   /// All of them take as many steps as the largest of their buckets has keys, but read only what lies in their own, and
   /// nothing where a key is alone, as most are: reads from anywhere in shared memory wait for each other's banks.
@@ -252,36 +342,33 @@ class BucketSorter {
     llvm::Function* function = l_.b.GetInsertBlock()->getParent();
     llvm::BasicBlock *before = l_.b.GetInsertBlock(), *loop = llvm::BasicBlock::Create(l_.context, "bucket", function),
                      *after = llvm::BasicBlock::Create(l_.context, "counted", function);
-    std::vector<llvm::Value*> addresses, ends;
+    std::vector<llvm::Value*> ends;
     for (size_t i = first; i < end; ++i) {
       llvm::Value* count = count_of(entries_[i]);
-      addresses.push_back(key_at(begin[i - first]));
-      llvm::Value* behind = l_.b.CreateAdd(addresses.back(), l_.b.CreateMul(count, l_.i32(key_bytes_)));
+      llvm::Value* behind = l_.b.CreateAdd(begin[i - first], count);
       ends.push_back(in_one_register(l_.b.CreateSelect(l_.b.CreateICmpUGT(count, l_.i32(1)), behind, l_.i32(0))));
     }
     llvm::Value* none = llvm::Constant::getAllOnesValue(type_);
     l_.b.CreateCondBr(l_.b.CreateICmpUGT(most, l_.i32(1)), loop, after);
     l_.b.SetInsertPoint(loop);
     llvm::PHINode* number = l_.b.CreatePHI(word_, 2);
-    std::vector<llvm::PHINode*> address, place;
+    std::vector<llvm::PHINode*> place;
     for (size_t i = first; i < end; ++i) {
-      address.push_back(l_.b.CreatePHI(word_, 2)), place.push_back(l_.b.CreatePHI(word_, 2));
-      address.back()->addIncoming(addresses[i - first], before), place.back()->addIncoming(begin[i - first], before);
+      place.push_back(l_.b.CreatePHI(word_, 2));
+      place.back()->addIncoming(begin[i - first], before);
     }
     std::vector<llvm::Value*> found, more;
-    for (size_t i = 0; i < address.size(); ++i) {
-      llvm::Value* there = l_.b.CreateICmpULT(address[i], ends[i]);
+    for (size_t i = first; i < end; ++i) {
+      llvm::Value* index = l_.b.CreateAdd(begin[i - first], number);
+      llvm::Value* there = l_.b.CreateICmpULT(index, ends[i - first]);
       const char* load = key_bytes_ == 8 ? "ld_shared_or_b64" : "ld_shared_or_b32";
-      found.push_back(l_.hw(load, {address[i], none, there, l_.site(op_.loc)}));
+      found.push_back(l_.hw(load, {key_at(index), none, there, l_.site(op_.loc)}));
     }
     for (size_t i = first; i < end; ++i)
       more.push_back(count_if_smaller(place[i - first], found[i - first], keys_[i], number, rank_of(entries_[i])));
     llvm::Value* next = l_.b.CreateAdd(number, l_.i32(1));
     number->addIncoming(l_.i32(0), before), number->addIncoming(next, loop);
-    for (size_t i = 0; i < place.size(); ++i) {
-      address[i]->addIncoming(l_.b.CreateAdd(address[i], l_.i32(key_bytes_)), loop);
-      place[i]->addIncoming(more[i], loop);
-    }
+    for (size_t i = 0; i < place.size(); ++i) place[i]->addIncoming(more[i], loop);
     mark_not_to_unroll(l_.b.CreateCondBr(l_.b.CreateICmpULT(next, most), loop, after));
     l_.b.SetInsertPoint(after);
     for (size_t i = first; i < end; ++i) {
@@ -311,7 +398,7 @@ class BucketSorter {
   const Regs& keys_;
   llvm::Type *type_, *word_;
   const int key_bytes_;
-  llvm::Value *place_, *buckets_, *cells_, *records_, *overflow_;
+  llvm::Value *place_, *first_, *buckets_, *cells_, *overflow_, *records_;
   llvm::Value *lane_, *warp_;
   llvm::Value* shift_ = nullptr;
   std::vector<llvm::Value*> entries_;
@@ -325,9 +412,9 @@ Regs sort_by_buckets(Lowering& l, const ir::Op& op, const BucketSort& plan, cons
   return branch(
       l, sorter.count_buckets(),
       [&] {
-        sorter.order();
-        llvm::Value* place = l.shared_address(l.shared.offset.at(&op));
-        return l.load_from_place(key, *op.result()->type.layout, plan.in_order, place, op);
+        const Regs sorted = sorter.order();
+        l.barrier(op.loc);  // what follows uses the same shared memory
+        return l.convert(sorted, key, plan.in_order, *op.result()->type.layout, op);
       },
       [&] {
         l.barrier(op.loc);  // what follows uses the same shared memory

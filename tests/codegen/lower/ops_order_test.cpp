@@ -132,10 +132,16 @@ TEST(Sort, ByBuckets) {
       places[i] = int64_t(std::bit_cast<int32_t>(dense[i])) << 32 | int64_t(i);
       words[i] = uint32_t(random());
     }
-    for (const auto& x : {dense, wide, pairs, rising, zeros})
+    // Buckets of more keys than a thread sees: clusters of close ones that the sample knows little of.
+    std::vector<float> clusters = wide;
+    for (size_t i = 0; i < 20; ++i) clusters[i * 4 + 1] = std::ldexp(1.0F + float(i % 20) * 1e-6F, 120);
+    for (const auto& x : {dense, wide, pairs, rising, zeros, clusters})
       for (const bool descending : {false, true})
         expect_same_bits(rows_by<float>(descending ? "tl.sort(x, descending=True)" : "tl.sort(x)", x, 1, n, n, 4),
                          sorted_rows(x, n, descending), "float32");
+    std::vector<float16> halves(n);
+    for (size_t i = 0; i < size_t(n); ++i) halves[i] = float16(dense[i]);
+    expect_same_bits(rows_by<float16>("tl.sort(x)", halves, 1, n, n, 4), sorted_rows(halves, n, false), "float16");
     expect_same_bits(rows_by<int64_t>("tl.sort(x)", places, 1, n, n, 8), sorted_rows(places, n, false), "places");
     expect_same_bits(rows_by<uint32_t>("tl.sort(x)", words, 1, n, n, 2), sorted_rows(words, n, false), "words");
   }
