@@ -78,6 +78,18 @@ void predict(const TunedLaunch& launch, Candidate& c, CostInputs inputs) {
 
 }  // namespace
 
+namespace {
+
+// Configurations of clusters stand in texts for the GPUs that have these: elsewhere nothing is wrong, unless all are
+// so.
+void leave_out_clusters(const TunedLaunch& launch, std::vector<Candidate>& candidates) {
+  if (target_for_sm(launch.device.info().sm).has(Feature::Cluster)) return;
+  auto asks = [](const Candidate& c) { return c.options.num_ctas > 1; };
+  if (!std::all_of(candidates.begin(), candidates.end(), asks)) std::erase_if(candidates, asks);
+}
+
+}  // namespace
+
 std::vector<Candidate> candidates_of(const TunedLaunch& launch) {
   const KernelSource& source = *launch.state.source;
   const Autotune& tuning = *launch.state.autotune;
@@ -103,6 +115,7 @@ std::vector<Candidate> candidates_of(const TunedLaunch& launch) {
     identify(launch, c);
     candidates.push_back(std::move(c));
   }
+  leave_out_clusters(launch, candidates);
   return candidates;
 }
 

@@ -432,9 +432,9 @@ std::optional<BucketSort> plan_bucket_sort(const ir::Op& op) {
 
 int64_t sort_scratch(const ir::Op& op) {
   const auto buckets = plan_bucket_sort(op);
-  const int64_t of_buckets =
-      buckets ? std::max(buckets->bytes, scratch_of(buckets->in_order, *op.result()->type.layout, sort_key_bytes(op.operand(0)->type)))
-              : 0;
+  const int64_t of_buckets = buckets ? std::max(buckets->bytes, scratch_of(buckets->in_order, *op.result()->type.layout,
+                                                                           sort_key_bytes(op.operand(0)->type)))
+                                     : 0;
   if (auto digits = plan_digit_sort(op)) return std::max(of_buckets, digits->bytes);
   const SortPlan plan = plan_sort(op);
   const int64_t bytes = sort_key_bytes(op.operand(0)->type);

@@ -90,14 +90,12 @@ class BucketSorter {
     return l_.b.CreateAdd(at, l_.b.CreateShl(group, l_.i32(4)));
   }
   /// Where the thread's keys lie.
-  llvm::Value* own_keys() {
-    return l_.b.CreateAdd(first_, l_.b.CreateMul(l_.thread(), l_.i32(plan_.group_bytes)));
-  }
+  llvm::Value* own_keys() { return l_.b.CreateAdd(first_, l_.b.CreateMul(l_.thread(), l_.i32(plan_.group_bytes))); }
   int keys_of_access() const { return 16 / key_bytes_; }
   void load_keys(llvm::Value* address, int count, Regs& keys) {
     for (int i = 0; i < count; i += keys_of_access()) {
-      const Regs some =
-          l_.load_shared(l_.b.CreateAdd(address, l_.i32(i * key_bytes_)), type_, std::min(count, keys_of_access()), op_.loc);
+      const Regs some = l_.load_shared(l_.b.CreateAdd(address, l_.i32(i * key_bytes_)), type_,
+                                       std::min(count, keys_of_access()), op_.loc);
       keys.insert(keys.end(), some.begin(), some.end());
     }
   }
@@ -283,7 +281,8 @@ class BucketSorter {
     load_keys(l_.b.CreateSub(own, l_.i32(halo_bytes + 16)), plan_.halo, keys);
     load_keys(own, plan_.each, keys);
     load_keys(l_.b.CreateAdd(own, l_.i32(plan_.group_bytes)), plan_.halo, keys);
-    llvm::Value* rounds = l_.b.CreateSelect(l_.b.CreateICmpEQ(full[2], l_.i32(0)), l_.i32(kFew[1] / 2), l_.i32((plan_.halo + 2) / 2));
+    llvm::Value* rounds =
+        l_.b.CreateSelect(l_.b.CreateICmpEQ(full[2], l_.i32(0)), l_.i32(kFew[1] / 2), l_.i32((plan_.halo + 2) / 2));
     rounds = l_.b.CreateSelect(l_.b.CreateICmpEQ(full[3], l_.i32(0)), l_.i32(kFew[0] / 2), rounds);
     llvm::Function* function = l_.b.GetInsertBlock()->getParent();
     llvm::BasicBlock *before = l_.b.GetInsertBlock(), *loop = llvm::BasicBlock::Create(l_.context, "round", function),

@@ -316,6 +316,18 @@ TEST_F(Tuner, TheEmulatorTakesAnyConfigurationThatWorksWhereAsked) {
   EXPECT_EQ(found["any"], (std::set<int>{1, 2, 4, 8}));
 }
 
+TEST_F(Tuner, ClustersAreLeftOutWhereThereAreNone) {
+  auto device = make_emulator({.target = "sm_80"});
+  Buffer x(*device, 4000), y(*device, 4000);
+  const std::array<Arg, 3> args{Arg(y.as<float>()), Arg(x.as<float>()), Arg(1000)};
+  Autotune tuning = over_warps();
+  tuning.configs.push_back(config({{"BLOCK", 64}}, num_ctas(2)));
+  const auto report = kernel().autotune(tuning).tune(*device, detail::GridRef(blocks), {}, args);
+  EXPECT_TRUE(report.results.empty());
+  tuning.configs = {config({{"BLOCK", 64}}, num_ctas(2))};
+  EXPECT_THROW(kernel().autotune(tuning).tune(*device, detail::GridRef(blocks), {}, args), Error);
+}
+
 TEST_F(Tuner, ThreadsTuneOnce) {
   FakeGpu gpu;
   best_is_four(gpu);
