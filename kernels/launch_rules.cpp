@@ -239,6 +239,11 @@ Grid counted_grid(const BoundCall&, const Config&, int num_sms) {
 
 size_t numbers_bytes(const BoundCall&, int) { return kMostNumbers * sizeof(float); }
 
+// A target is one of the columns: with none no loss has a value.
+void check_classes(const BoundCall& call) {
+  if (call.extent("cols") == 0 && call.extent("rows") > 0) call.refuse("logits have no columns");
+}
+
 void check_bins(const BoundCall& call) {
   constexpr int64_t kMostBins = 4096;
   if (call.extent("bins") > kMostBins)
@@ -387,7 +392,7 @@ const LaunchRule sampled_rows{sampled_rows_grid, sampled_rows_bytes};
 const LaunchRule groups_of_channels{groups_of_channels_grid, nullptr, check_groups_of_channels};
 const LaunchRule group_gradients{groups_of_channels_grid, group_gradients_bytes, check_group_gradients};
 const LaunchRule channels_of_images{channels_of_images_grid};
-const LaunchRule persistent{persistent_grid};
+const LaunchRule losses{persistent_grid, nullptr, check_classes};
 const LaunchRule weight_gradients{weight_gradients_grid, weight_gradients_bytes};
 const LaunchRule columns{columns_grid, columns_bytes};
 const LaunchRule column_statistics{columns_grid, column_statistics_bytes};

@@ -47,7 +47,7 @@ extern const LaunchRule group_gradients;
 
 /// PROGRAMS programs a multiprocessor, or one for each ROWS rows (1 if there is none) if these are fewer; of a
 /// cluster's programs one counts.
-extern const LaunchRule persistent;
+extern const LaunchRule losses;
 
 /// The same, but each program leaves sums over its rows for each column, of weight and bias, which bounds their number.
 extern const LaunchRule weight_gradients;

@@ -126,6 +126,7 @@ class Places(Case):
              "rms_norm_backward: x is 4 x 9, but dx is 4 x 8\n  hint: both have the same number of cols"),
             (lambda: call(kernels.cross_entropy, empty(4), x, Array(np.zeros(3), "i64")),
              "cross_entropy: targets has 3 elements, but losses has 4 elements\n  hint: both have the same number of rows"),
+            (lambda: call(kernels.cross_entropy, empty(4), empty((4, 0)), Array(np.zeros(4), "i64")), "cross_entropy: logits have no columns"),
             (lambda: call(kernels.cross_entropy, empty(4), x, empty(4)),
              "cross_entropy: targets has elements of type float32, expected int64, int32"),
             (lambda: call(kernels.reduce_rows, empty(4), x, kind="median"),

@@ -84,7 +84,8 @@ class Order(Case):
 
     def test_topk(self):
         for rows, cols, k, kind in ((1, 1, 1, "f32"), (4, 9, 9, "f32"), (3, 1000, 50, "bf16"), (1, 9001, 64, "f32"), (1, 20001, 5, "f16"),
-                                    (40, 300, 1, "f32"), (1, 2000, 700, "f32"), (700, 7, 3, "bf16"), (70, 128, 2, "f32")):
+                                    (40, 300, 1, "f32"), (1, 2000, 700, "f32"), (700, 7, 3, "bf16"), (70, 128, 2, "f32"),
+                                    (20, 500, 9, "bf16"), (9, 300, 300, "f16"), (1, 32766, 3, "bf16"), (1, 32767, 3, "f16")):
             for largest in (True, False):
                 x, index = self.rows(rows, cols, kind), whole((rows, k), "i64")
                 values = empty((rows, k), kind)
