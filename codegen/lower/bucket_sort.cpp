@@ -64,12 +64,10 @@ class BucketSorter {
   /// The keys in order, as the plan has it.
   Regs order() {
     // All loads stand ahead of the stores: neither LLVM nor the assembler moves one over the other.
-    std::vector<llvm::Value*> buckets;
-    for (llvm::Value* entry : entries_) buckets.push_back(load_word(bucket_at(lower_half(entry))));
+    const std::vector<llvm::Value*> buckets = own_buckets();
     for (size_t i = 0; i < keys_.size(); ++i) {
-      llvm::Value* rank = l_.b.CreateShl(upper_half(entries_[i]), l_.i32(kRankBit));
-      entries_[i] = in_one_register(l_.b.CreateOr(buckets[i], rank));
-      l_.store_shared(key_at(place_of(entries_[i])), {keys_[i]}, nullptr, op_.loc);
+      llvm::Value* place = l_.b.CreateAdd(upper_half(buckets[i]), upper_half(entries_[i]));
+      l_.store_shared(key_at(place), {keys_[i]}, nullptr, op_.loc);
     }
     barrier();
     const Regs full = l_.load_shared(overflow_, word_, 4, op_.loc);
@@ -99,11 +97,18 @@ class BucketSorter {
       keys.insert(keys.end(), some.begin(), some.end());
     }
   }
-  llvm::Value* bucket_at(llvm::Value* index) {
-    llvm::Value* at = word_at(buckets_, index);
-    if (!plan_.padded) return at;
+  /// Bytes from the first bucket to that one: fewer than 2^16.
+  llvm::Value* offset_of_bucket(llvm::Value* index) {
+    llvm::Value* offset = l_.b.CreateShl(index, l_.i32(2));
+    if (!plan_.padded) return offset;
     llvm::Value* of_thread = l_.b.CreateLShr(index, l_.i32(std::countr_zero(unsigned(plan_.padded))));
-    return l_.b.CreateAdd(at, l_.b.CreateShl(of_thread, l_.i32(4)));
+    return l_.b.CreateAdd(offset, l_.b.CreateShl(of_thread, l_.i32(4)));
+  }
+  /// The words of the keys' buckets.
+  std::vector<llvm::Value*> own_buckets() {
+    std::vector<llvm::Value*> words;
+    for (llvm::Value* entry : entries_) words.push_back(load_word(l_.b.CreateAdd(buckets_, lower_half(entry))));
+    return words;
   }
   llvm::Value* lower_half(llvm::Value* word) { return l_.b.CreateAnd(word, l_.i32(0xFFFF)); }
   llvm::Value* upper_half(llvm::Value* word) { return l_.b.CreateLShr(word, l_.i32(16)); }
@@ -210,7 +215,7 @@ class BucketSorter {
     });
   }
 
-  /// Counts the keys in their buckets. Kept of each: its bucket, and how many came before it in the upper half.
+  /// Counts the keys in their buckets. Kept of each: where its bucket lies, and how many came before it in the upper half.
   void enter() {
     std::vector<llvm::Value*> leading, cells, buckets;
     for (llvm::Value* key : keys_) leading.push_back(leading_bits(key));
@@ -220,12 +225,12 @@ class BucketSorter {
       llvm::Value* within = l_.b.CreateZExt(l_.b.CreateShl(leading[i], l_.i32(cell_bits())), wide);
       llvm::Value* product = l_.b.CreateMul(within, l_.b.CreateZExt(lower_half(cells[i]), wide));
       llvm::Value* number = l_.b.CreateTrunc(l_.b.CreateLShr(product, uint64_t(32)), word_);
-      buckets.push_back(l_.b.CreateAdd(upper_half(cells[i]), number));
+      buckets.push_back(offset_of_bucket(l_.b.CreateAdd(upper_half(cells[i]), number)));
     }
     llvm::Value* ranks = l_.i32(0);
     for (llvm::Value* bucket : buckets) {
       llvm::Value* rank =
-          l_.hw("atom_shared_add_i32", {bucket_at(bucket), l_.i32(1), l_.b.getTrue(), l_.site(op_.loc)});
+          l_.hw("atom_shared_add_i32", {l_.b.CreateAdd(buckets_, bucket), l_.i32(1), l_.b.getTrue(), l_.site(op_.loc)});
       entries_.push_back(in_one_register(l_.b.CreateOr(bucket, l_.b.CreateShl(rank, l_.i32(16)))));
       ranks = l_.b.CreateBinaryIntrinsic(llvm::Intrinsic::umax, ranks, rank);
     }
@@ -318,6 +323,11 @@ class BucketSorter {
   /// The same, where a thread does not see all keys of a bucket.
   Regs order_in_buckets() {
     std::vector<llvm::Value*> to;
+    const std::vector<llvm::Value*> buckets = own_buckets();
+    for (size_t i = 0; i < keys_.size(); ++i) {
+      llvm::Value* rank = l_.b.CreateShl(upper_half(entries_[i]), l_.i32(kRankBit));
+      entries_[i] = in_one_register(l_.b.CreateOr(buckets[i], rank));
+    }
     for (size_t i = 0; i < keys_.size(); i += kKeysAtOnce)
       count_smaller(i, std::min(keys_.size(), i + kKeysAtOnce), to);
     barrier();
