@@ -246,7 +246,7 @@ bool has_slots(const LinearLayout& layout, bool in_place) {
   return bits == layout.total_out_bits();
 }
 
-/// Of few elements each warp sorts a copy: that takes no more instructions than exchanges between warps, and no
+/// Of few elements each warp has a copy: to sort that takes no more instructions than exchanges between warps, and no
 /// barriers.
 std::optional<LinearLayout> in_each_warp(const LinearLayout& operand) {
   constexpr int kMostOfLane = 4;
@@ -361,7 +361,8 @@ LinearLayout in_groups_of_last(const LinearLayout& tile, int64_t n, int64_t each
 }  // namespace
 
 SortPlan plan_sort(const LinearLayout& operand, int64_t kept, bool merge) {
-  SortPlan plan{begin_of(operand, merge), {}, {}};
+  SortPlan plan;
+  plan.begin = begin_of(operand, merge);
   Planner planner(plan.begin, kept, merge);
   plan.moves = planner.run();
   plan.end = planner.layout();
@@ -369,7 +370,16 @@ SortPlan plan_sort(const LinearLayout& operand, int64_t kept, bool merge) {
 }
 
 SortPlan plan_sort(const ir::Op& op) {
-  return plan_sort(*op.operand(0)->type.layout, op.result()->type.shape.back(), op.get(ir::attr::merge));
+  const LinearLayout& operand = *op.operand(0)->type.layout;
+  SortPlan plan = plan_sort(operand, op.result()->type.shape.back(), op.get(ir::attr::merge));
+  // Two elements a lane are worth the barriers that it takes to have one warp sort for all.
+  const int64_t n = op.operand(0)->type.shape.back();
+  if (n >= 64 && n == op.operand(0)->type.num_elements() && in_each_warp(operand)) {
+    const int64_t taken = scratch_of(operand, plan.begin, sort_key_bytes(op.operand(0)->type));
+    plan.result = (taken + 15) / 16 * 16;
+    plan.in_order = in_order_of_last(plan.end, op.result()->type.shape.back());
+  }
+  return plan;
 }
 
 int sort_key_bytes(const ir::Type& type) { return type.bits() == 64 ? 8 : 4; }
@@ -438,7 +448,8 @@ int64_t sort_scratch(const ir::Op& op) {
   if (auto digits = plan_digit_sort(op)) return std::max(of_buckets, digits->bytes);
   const SortPlan plan = plan_sort(op);
   const int64_t bytes = sort_key_bytes(op.operand(0)->type);
-  int64_t most = std::max({of_buckets, scratch_of(*op.operand(0)->type.layout, plan.begin, bytes),
+  const int64_t of_result = plan.result < 0 ? 0 : plan.result + op.result()->type.shape.back() * bytes;
+  int64_t most = std::max({of_buckets, of_result, scratch_of(*op.operand(0)->type.layout, plan.begin, bytes),
                            scratch_of(plan.end, *op.result()->type.layout, bytes)});
   for (const SortMove& move : plan.moves)
     if (move.kind == SortMove::Kind::Convert) most = std::max(most, scratch_of(move.from, move.to, bytes));

@@ -56,6 +56,10 @@ struct SortPlan {
   LinearLayout begin;  ///< what the operand is converted to first
   std::vector<SortMove> moves;
   LinearLayout end;  ///< where the elements are then, in order
+  /// Every warp has all elements, and the first one alone sorts them: where the others find the result in the op's
+  /// scratch, behind what the conversions take, or -1.
+  int64_t result = -1;
+  LinearLayout in_order;  ///< of the result there
 };
 
 /// The plan for a tile in the layout `operand` of whose sorted elements the

@@ -215,7 +215,8 @@ class BucketSorter {
     });
   }
 
-  /// Counts the keys in their buckets. Kept of each: where its bucket lies, and how many came before it in the upper half.
+  /// Counts the keys in their buckets. Kept of each: where its bucket lies, and how many came before it in the upper
+  /// half.
   void enter() {
     std::vector<llvm::Value*> leading, cells, buckets;
     for (llvm::Value* key : keys_) leading.push_back(leading_bits(key));

@@ -66,8 +66,26 @@ class Sorter {
 
   void run_network(const SortPlan& plan) {
     convert(*type_.layout, plan.begin);
+    if (plan.result >= 0) return sort_by_one_warp(plan);
     for (const SortMove& move : plan.moves) apply(move);
     convert(plan.end, *op_.result()->type.layout);
+  }
+
+  void sort_by_one_warp(const SortPlan& plan) {
+    // Those before in a loop have been read.
+    if (!exchanged_) l_.barrier(op_.loc);
+    llvm::Value* place = l_.shared_address(l_.shared.offset.at(&op_) + plan.result);
+    llvm::Function* function = l_.b.GetInsertBlock()->getParent();
+    auto *sort = llvm::BasicBlock::Create(l_.context, "one_warp", function),
+         *after = llvm::BasicBlock::Create(l_.context, "sorted", function);
+    l_.b.CreateCondBr(l_.b.CreateICmpULT(l_.thread(), l_.i32(32)), sort, after);
+    l_.b.SetInsertPoint(sort);
+    for (const SortMove& move : plan.moves) apply(move);
+    l_.store_to_place(keys_, key_type_, plan.end, plan.in_order, place, op_);
+    l_.b.CreateBr(after);
+    l_.b.SetInsertPoint(after);
+    l_.barrier(op_.loc);
+    keys_ = l_.load_from_place(key_type_, *op_.result()->type.layout, plan.in_order, place, op_);
   }
 
   // ---- Keys: integers of 32 or 64 bits that compare as the elements do; for a descending order with all bits flipped.
