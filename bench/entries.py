@@ -102,6 +102,16 @@ ENTRIES = [
           results=lambda rows, cols, dtype: [((rows, cols), dtype)] * 2),
 ]
 
+# Of --shapes alone: places are those of equal elements in their order, which torch.topk does not promise.
+IN_ORDER = [
+    Entry("sort_rows", 2, 1, lambda x: torch.sort(x, 1, stable=True), lambda out, index, x: K.sort_rows(out, index, x),
+          results=lambda rows, cols, dtype: [((rows, cols), dtype), ((rows, cols), torch.int64)], integer=True),
+    Entry("sort_rows_alone", 2, 1, lambda x: torch.sort(x, 1).values, lambda out, x: K.sort_rows(out, None, x), integer=True),
+] + [
+    Entry(f"topk_rows_{k}", 1, 1, lambda x, k=k: torch.topk(x, k, 1).values, lambda out, index, x: K.topk_rows(out, index, x),
+          results=lambda rows, cols, dtype, k=k: [((rows, k), dtype), ((rows, k), torch.int64)], integer=True) for k in (8, 64)
+]
+
 
 class Case:
 
@@ -128,7 +138,7 @@ class Case:
         exact = self.entry.torch_function(*(x.double() for x in self.inputs[0]))
         for out, wanted in zip(self.outputs[0], exact if isinstance(exact, (tuple, list)) else [exact]):
             if self.entry.integer:
-                if not torch.equal(out.flatten(), wanted.flatten()):
+                if not torch.equal(out.flatten(), wanted.flatten().to(out.dtype)):
                     raise RuntimeError("WRONG RESULT")
             elif not (error := harness.relative_error(out.flatten(), wanted.flatten())) < TOLERANCE[self.dtype]:
                 raise RuntimeError(f"WRONG RESULT: {error}")
@@ -170,7 +180,7 @@ def cases_of_shapes(shapes, only):
         extents, kind, *stride = shape.replace(" of ", " ").split()
         rows, cols = map(int, extents.split("x"))
         gap = int(stride[0]) - cols if stride else 0
-        for entry in ENTRIES:
+        for entry in ENTRIES + IN_ORDER:
             if not only or any(text in f"{entry.name} {shape}" for text in only):
                 yield lambda made=(entry, rows, cols, getattr(torch, kind), gap): Case(*made)
 
