@@ -213,8 +213,14 @@ struct Checker::HostBuiltin {
     return dsl::make_tuple(std::move(out));
   }
   Val call(const Val& function, std::vector<Argument> given) {
-    Expr at{Expr::Kind::Call, loc};
-    at.children.push_back(std::make_unique<Expr>(Expr{Expr::Kind::Name, loc, name}));
+    Expr at;
+    at.kind = Expr::Kind::Call;
+    at.loc = loc;
+    auto callee = std::make_unique<Expr>();
+    callee->kind = Expr::Kind::Name;
+    callee->loc = loc;
+    callee->text = name;
+    at.children.push_back(std::move(callee));
     return checker.call_value(function, std::move(given), at);
   }
   Val round() {

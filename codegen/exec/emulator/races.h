@@ -5,9 +5,9 @@
 // access is ordered before another one if the later warp knows of a count behind it; lanes of a warp know each other's
 // accesses from before their last meeting. Programs learn of each other by atomic operations that acquire what another
 // one released at that address; blocks of a cluster by its barriers. What blocks exchange by asynchronous stores, and
-// arrivals at other blocks' mbarriers, tells what was read before, since it follows from that, but not what was stored. Launches that StreamOrder does not know to be over may run beside this one. What bulk
-// copies write is an access of a warp of its own, of which waits for their
-// phase tell.
+// arrivals at other blocks' mbarriers, tells what was read before, since it follows from that, but not what was stored.
+// Launches that StreamOrder does not know to be over may run beside this one. What bulk copies write is an access of a
+// warp of its own, of which waits for their phase tell.
 //
 // Where lanes or programs store what stands there already, nothing is reported: any order gives the same.
 //
