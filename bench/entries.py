@@ -104,7 +104,7 @@ ENTRIES = [
 
 # Of --shapes alone: places are those of equal elements in their order, which torch.topk does not promise.
 IN_ORDER = [
-    Entry("sort_rows", 2, 1, lambda x: torch.sort(x, 1, stable=True), lambda out, index, x: K.sort_rows(out, index, x),
+    Entry("sort_rows", 2, 1, lambda x: torch.sort(x, dim=1, stable=True), lambda out, index, x: K.sort_rows(out, index, x),
           results=lambda rows, cols, dtype: [((rows, cols), dtype), ((rows, cols), torch.int64)], integer=True),
     Entry("sort_rows_alone", 2, 1, lambda x: torch.sort(x, 1).values, lambda out, x: K.sort_rows(out, None, x), integer=True),
 ] + [
