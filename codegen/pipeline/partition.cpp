@@ -15,6 +15,7 @@
 #include "codegen/pipeline/bulk_copies.h"
 #include "codegen/pipeline/edit.h"
 #include "codegen/pipeline/expand.h"
+#include "codegen/pipeline/filled_places.h"
 #include "codegen/pipeline/fit.h"
 #include "codegen/pipeline/loop_values.h"
 #include "codegen/pipeline/tiles_in_turns.h"
@@ -40,42 +41,6 @@ std::vector<Op*> nest_of(Op& loop, const Func& func) {
     nest.insert(nest.begin(), around);
   }
   return nest.front()->parent == &func.body ? nest : std::vector<Op*>();
-}
-
-// The op of the body that holds the op.
-Op* in_body(Op* op, const Block& body) {
-  while (op->parent != &body) op = op->parent->parent;
-  return op;
-}
-
-// Where the body begins to read a place and where it is done.
-struct Span {
-  Op *first = nullptr, *last = nullptr;
-};
-Span span_of_uses(const Block& body, const Value* place) {
-  std::vector<const Value*> views{place};
-  std::unordered_map<const Value*, const Op*> waits;
-  walk(body, [&](const Op& op) {
-    if (op.opcode == Opcode::MmaWait) waits[op.operand(0)] = &op;
-  });
-  Span span;
-  walk(body, [&](const Op& op) {
-    if (op.opcode == Opcode::AsyncCopy || op.opcode == Opcode::BulkCopy) return;
-    const bool uses = std::any_of(op.operands.begin(), op.operands.end(), [&](const Value* v) {
-      return std::find(views.begin(), views.end(), v) != views.end();
-    });
-    if (!uses) return;
-    if (op.results.size() == 1 && op.result()->type.is_place()) return views.push_back(op.result());
-    const Op* done = &op;
-    if (op.opcode == Opcode::MmaStart) {
-      done = waits[op.result()];
-      TEGULA_CHECK(done && done->get(attr::pending) == 0, "a product that its loop does not wait for");
-    }
-    if (!span.first) span.first = in_body(const_cast<Op*>(&op), body);
-    span.last = in_body(const_cast<Op*>(done), body);
-  });
-  TEGULA_CHECK(span.first, "nobody reads what a loop copies");
-  return span;
 }
 
 // What products of the loop read that the program has stored ahead of it.
@@ -126,43 +91,7 @@ bool can_copy(const Op& copy, const Target& target) {
   return target.has(Feature::CpAsync) && copy.get(attr::vector) * bytes >= 4;
 }
 
-// The allocs of what the copies fill stand before an op of another block, unless it is taken back.
-class MovedAllocs {
- public:
-  MovedAllocs(const std::vector<Op*>& copies, Op& where) {
-    for (const Op* copy : copies) {
-      Op* alloc = const_cast<Op*>(alloc_of(copy->operand(1)));
-      if (alloc->parent == where.parent) continue;
-      auto& ops = alloc->parent->ops;
-      auto at = std::find_if(ops.begin(), ops.end(), [&](auto& op) { return op.get() == alloc; });
-      moved_.emplace_back(alloc, std::next(at)->get());
-      move_before(*alloc, where);
-    }
-  }
-  ~MovedAllocs() {
-    for (size_t i = moved_.size(); i-- > 0;) move_before(*moved_[i].first, *moved_[i].second);
-  }
-  void keep() { moved_.clear(); }
-
- private:
-  std::vector<std::pair<Op*, Op*>> moved_;  // the op that each stood before
-};
-
 // ----------------------------------------------------------------------------------------------- the program's warps
-
-// Readers of the place take its slot.
-void read_slot(Block& body, Value* place, Value* slot) {
-  std::vector<Op*> readers;
-  walk(body, [&](Op& op) {
-    if (std::find(op.operands.begin(), op.operands.end(), place) != op.operands.end()) readers.push_back(&op);
-  });
-  for (Op* op : readers)
-    for (Value*& v : op->operands)
-      if (v == place) {
-        Builder here = before(*op);
-        v = slot_of(here, place, slot);
-      }
-}
 
 // Of the arrivals that say that a slot is empty.
 Attrs readers_of(const Fill& fill) { return fill.multicast ? Attrs{{attr::whole_program, true}} : Attrs{}; }
@@ -456,102 +385,6 @@ void Partition::order_transposes(Divided& divided, Op& loop) {
     transpose->set(attr::phases, true);
     read_slot(*loop.regions[0], place, slot);
   }
-}
-
-// ------------------------------------------------------------------------------------------------ ahead of the loops
-
-// Whether a product of the body is waited for later than in its iteration.
-static bool keeps_in_flight(const Block& body) {
-  bool later = false;
-  walk(body, [&](const Op& op) { later |= op.opcode == Opcode::MmaWait && op.get(attr::pending) != 0; });
-  return later;
-}
-
-//   for tile = ...                             for tile = ...                    copy_warps:
-//     shared_store load(q), place      ->        phase_wait full[slot]             for tile = ...
-//     for i = ...                                for i = ...                         phase_wait empty[slot]
-//       use place                                  use place[slot]                   phase_arrive full[slot] {bytes}
-//                                                phase_arrive empty[slot]            bulk_copy q, place[slot]
-//
-// So the program's warps do not wait for each other between the loops of two tiles either.
-void Partition::feed_loops_around(const std::vector<Op*>& nest, std::vector<Transfer>& told) {
-  if (nest.size() < 2 || func_.num_ctas() > 1) return;
-  const std::vector<Op*> around(nest.begin(), std::prev(nest.end()));
-  if (keeps_in_flight(*around.back()->regions[0])) return;
-  const auto uses = count_uses(func_.body);
-  std::vector<Op*> stores;
-  for (auto& op : around.back()->regions[0]->ops) {
-    if (op->opcode != Opcode::SharedStore) continue;
-    const Op* load = op->operand(0)->def;
-    const bool loaded = load && load->opcode == Opcode::Load && load->parent == op->parent &&
-                        uses.at(load->result()) == 1 && (!load->operand(2) || is_zero(load->operand(2))) &&
-                        !(load->get(attr::volatile_));
-    if (loaded && op->operand(1)->def && op->operand(1)->def->opcode == Opcode::SharedAlloc &&
-        op->operand(1)->def->get(attr::slots) == 1)
-      stores.push_back(op.get());
-  }
-  for (Op* store : stores) {
-    const Loc loc = store->operand(0)->def->loc;
-    if (copy_ahead(around, *store))
-      told.push_back({loc, "bulk copies ahead of the loops, issued by warps of their own", ""});
-  }
-  // The barriers behind what was stored (begin_fills), if nothing is any more.
-  auto& ops = around.back()->regions[0]->ops;
-  if (std::none_of(ops.begin(), ops.end(), [](auto& op) { return op->opcode == Opcode::SharedStore; }))
-    std::erase_if(ops, [](auto& op) { return op->opcode == Opcode::Barrier && op->get(attr::async_proxy); });
-}
-
-// Two where they leave room for the results, which are as large as what comes in: then the next tile's copy is not
-// waited for.
-int64_t Partition::slots_ahead(Op& alloc) const {
-  for (int64_t slots : {2, 1}) {
-    alloc.set(attr::slots, slots);
-    const int64_t results = slots > 1 ? place_bytes(alloc.result()->type) : 0;
-    if (plan_shared(func_).bytes + results <= target_.shared_per_program) return slots;
-  }
-  return 0;
-}
-
-bool Partition::copy_ahead(const std::vector<Op*>& nest, Op& store) {
-  Op& load = *store.operand(0)->def;
-  Value* place = store.operand(1);
-  Builder here = before(store);
-  std::vector<Op*> copies{here.create(Opcode::AsyncCopy, {load.operand(0), place, load.operand(1)})};
-  Value* token = here.create(Opcode::AsyncCommit, {}, {Type::token(Completion::Group)})->result();
-  here.create(Opcode::AsyncWait, {token});
-  BulkForm form(func_, copies);
-  std::vector<Fill> fills{{copies, nullptr, nullptr}};
-  alloc_barriers(fills, 2, true);
-  const Fill& fill = fills[0];
-  int64_t slots = 0;
-  {
-    MovedAllocs allocs(copies, *nest.front());
-    if (form.why_not().empty()) slots = slots_ahead(*place->def);
-    for (const Value* barriers : {fill.full, fill.empty}) barriers->def->set(attr::slots, std::max<int64_t>(slots, 1));
-    if (slots && !nest_.add_ahead(nest, fill, slots)) slots = 0;
-    if (slots) allocs.keep();
-  }
-  if (!slots) {
-    place->def->set(attr::slots, 1);
-    erase(*fill.full->def), erase(*fill.empty->def);
-    take_copy(*copies[0]);
-    return false;
-  }
-  erase(store);
-  erase(load);
-  Builder first = before(*nest.front());
-  for (int64_t slot = 0; slot < slots; ++slot)
-    first.create(Opcode::PhaseArrive, {slot_of(first, fill.empty, number(first, slot))}, {},
-                 {{attr::async_proxy, true}});
-  const Turn turn = carry_turn(nest, number(first, 0), slots);
-  Block& body = *nest.back()->regions[0];
-  const Span span = span_of_uses(body, place);
-  Builder begin = before(*span.first), end = behind(*span.last);
-  begin.create(Opcode::PhaseWait, {slot_of(begin, fill.full, turn.slot), turn.phase});
-  end.create(Opcode::PhaseArrive, {slot_of(end, fill.empty, turn.slot)});
-  take_copy(*copies[0]);
-  read_slot(body, place, turn.slot);
-  return true;
 }
 
 // -------------------------------------------------------------------------------------------------------- balance
