@@ -1,4 +1,5 @@
-// Places whose slots warps that copy fill: where a loop's body uses them, where they are allocated, who reads which slot.
+// Places whose slots warps that copy fill: where a loop's body uses them, where they are allocated, who reads which
+// slot.
 #pragma once
 
 #include <utility>

@@ -1,5 +1,5 @@
 // label: unit
-// heavy: Ptx.AcceptedByTheAssemblerWithoutSpills Ptx.LibraryConfigurationsDoNotSpill
+// heavy: Ptx.AcceptedByTheAssemblerWithoutSpills
 // heavy: Ptx.WaitsForEarlierKernelsBeforeItTouchesMemory Ptx.SameBytesEveryTime
 // The PTX of every kernel text in the tree: an assembler accepts it for every target, nothing spills, equal inputs give
 // equal bytes, and its line table names the user's lines.
@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -22,9 +21,9 @@
 
 #include "codegen/target/target.h"
 #include "dsl/tegula.h"
-#include "kernels/kernels.h"
 #include "tests/assembler.h"
 #include "tests/codegen/lower/ptx_support.h"
+#include "tests/in_parallel.h"
 #include "tests/run_command.h"
 
 namespace tegula {
@@ -239,17 +238,6 @@ std::string label(const Case& c, int num_warps) {
   return fmt::format("{}::{} ({}) with {} warps", c.file, c.kernel, c.arguments, num_warps);
 }
 
-// Calls work(i) for 0 <= i < count on all cores.
-void in_parallel(size_t count, const std::function<void(size_t)>& work) {
-  std::atomic<size_t> next = 0;
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < std::max(1u, std::thread::hardware_concurrency()); ++t)
-    threads.emplace_back([&] {
-      for (size_t i; (i = next++) < count;) work(i);
-    });
-  for (auto& thread : threads) thread.join();
-}
-
 // A case for every target with its own number of warps; with other numbers for the two targets that differ most.
 struct Job {
   int num_warps;
@@ -369,101 +357,6 @@ TEST(Ptx, SameBytesEveryTime) {
   second << std::ifstream(file).rdbuf();
   fs::remove(file);
   EXPECT_TRUE(second.str() == together) << "another process compiled other bytes";
-}
-
-// What the kernel library may choose from: all of it assembles; the choice without timing does not spill, and next to
-// nothing does (tuning drops what does).
-TEST(Ptx, LibraryConfigurationsDoNotSpill) {
-  struct LibraryCase {
-    const char* file;
-    const char* kernel;
-    std::vector<ConstexprArg> flags;
-    std::set<std::string> none;  ///< arguments left out
-  };
-  const std::vector<LibraryCase> cases = {
-      {"softmax.py", "softmax", {{"KIND", "softmax"}}, {"bias_ptr", "mask_ptr"}},
-      {"softmax.py", "softmax", {{"KIND", "log_softmax"}}, {"mask_ptr"}},
-      {"softmax.py", "softmax", {{"KIND", "exp_normalize"}}, {"bias_ptr", "mask_ptr"}},
-      {"norm.py",
-       "norm",
-       {{"CENTER", Constexpr(false)}, {"ACTIVATION", "none"}, {"EVEN", Constexpr(true)}},
-       {"residual_ptr", "sum_ptr", "bias_ptr", "scale_ptr", "scales_ptr"}},
-      {"norm.py",
-       "norm",
-       {{"CENTER", Constexpr(false)}, {"ACTIVATION", "silu"}, {"EVEN", Constexpr(true)}},
-       {"bias_ptr", "scale_ptr", "scales_ptr"}},
-      {"norm.py",
-       "norm",
-       {{"CENTER", Constexpr(true)}, {"ACTIVATION", "none"}, {"EVEN", Constexpr(true)}},
-       {"scale_ptr", "scales_ptr"}},
-      {"elementwise.py",
-       "affine",
-       {{"ACTIVATION", "silu"}, {"EVEN", Constexpr(true)}, {"RUNS", Constexpr(false)}, {"WRAP", Constexpr(0)}},
-       {}},
-      {"elementwise.py", "glu", {{"ACTIVATION", "silu"}, {"EVEN", Constexpr(true)}, {"RUNS", Constexpr(true)}}, {}},
-  };
-  struct Compilation {
-    std::string label;
-    Kernel kernel;
-    std::vector<ArgType> types;
-    LaunchOptions options;
-    bool first;  ///< the choice where nothing is timed
-  };
-  std::vector<Compilation> list;
-  for (const LibraryCase& c : cases) {
-    const Kernel kernel = kernels::library_program(c.file).kernel(c.kernel);
-    const Autotune& tuning = *kernel.autotuning();
-    for (auto [cols, elem] : {std::pair{4096, Elem::F32}, {16384, Elem::BF16}}) {
-      bool first = true;
-      LaunchArgs args;
-      args.set("cols", LaunchArgs::Value(int64_t(cols)));
-      args.set("rows_class", LaunchArgs::Value(int64_t(2)));
-      for (const char* stride : {"x_stride", "out_stride"}) args.set(stride, LaunchArgs::Value(int64_t(cols)));
-      for (const char* pointer : {"x_ptr", "out_ptr", "bias_ptr"})
-        args.set(pointer, LaunchArgs::Value(PointerArg{elem, 256}));
-      for (const Config& config : tuning.prune(tuning.configs, args)) {
-        std::vector<ArgType> types;
-        LaunchOptions options{.constexprs = config.constexprs,
-                              .num_warps = config.num_warps.value_or(4),
-                              .num_ctas = config.num_ctas.value_or(1)};
-        options.constexprs.insert(options.constexprs.end(), c.flags.begin(), c.flags.end());
-        for (const KernelParam& p : kernel.params()) {
-          if (p.name == "BLOCK") options.constexprs.emplace_back("BLOCK", cols);
-          if (p.name == "WIDTH") options.constexprs.emplace_back("WIDTH", 16 / elem_bytes(elem));
-          if (p.is_constexpr) continue;
-          ArgType& type = types.emplace_back(ArgType{.elem = Elem::I32, .divisible_by = 16});
-          if (p.name == "scale" || p.name == "eps") type = {.elem = Elem::F32};
-          if (p.name.ends_with("_ptr")) type = {.elem = elem, .pointer = true, .divisible_by = 16};
-          if (c.none.contains(p.name)) type.constant = 0;
-        }
-        list.push_back({fmt::format("{}::{} of {} columns of {}, {}", c.file, c.kernel, cols, elem_info(elem).tl,
-                                    config.to_string()),
-                        kernel, std::move(types), std::move(options), first});
-        first = false;
-      }
-    }
-  }
-  SKIP_WITHOUT_PTXAS();
-  std::mutex mutex;
-  std::vector<std::string> problems;
-  std::vector<std::string> spilled;
-  in_parallel(list.size(), [&](size_t i) {
-    std::string problem;
-    bool spilled_here = false;
-    try {
-      const PtxasRun run = assemble(list[i].kernel.compile(list[i].types, list[i].options, "sm_90a").ptx, "sm_90a");
-      spilled_here = spills(run);
-      if (run.status || (spilled_here && list[i].first)) problem = run.log;
-    } catch (const Error& error) {
-      problem = error.what();
-    }
-    std::lock_guard lock(mutex);
-    if (!problem.empty()) problems.push_back(list[i].label + ": " + problem);
-    if (spilled_here) spilled.push_back(list[i].label);
-  });
-  EXPECT_TRUE(problems.empty()) << fmt::format("{} of {}:\n{}", problems.size(), list.size(),
-                                               fmt::join(problems, "\n"));
-  EXPECT_LE(spilled.size(), list.size() / 50) << fmt::format("of {}:\n{}", list.size(), fmt::join(spilled, "\n"));
 }
 
 // 1-based lines of a kernel's body with memory accesses, reductions or mathematical functions.

@@ -1,0 +1,23 @@
+// Work of tests on all cores.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <thread>
+#include <vector>
+
+namespace tegula {
+
+/// Calls work(i) for 0 <= i < count on all cores.
+inline void in_parallel(size_t count, const std::function<void(size_t)>& work) {
+  std::atomic<size_t> next = 0;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < std::max(1u, std::thread::hardware_concurrency()); ++t)
+    threads.emplace_back([&] {
+      for (size_t i; (i = next++) < count;) work(i);
+    });
+  for (auto& thread : threads) thread.join();
+}
+
+}  // namespace tegula
