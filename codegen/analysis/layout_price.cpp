@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <set>
-#include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "codegen/analysis/conversion.h"
 
@@ -24,6 +23,12 @@ constexpr double kClusterBarrier = 600;
 // Registers, each distinct element once.
 int64_t held(const LinearLayout& layout) { return layout.remove_zero_registers().in_size(Dim::Register); }
 
+/// Different ones of a list of numbers, which is put in order.
+size_t count_different(std::vector<uint64_t>& numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  return size_t(std::unique(numbers.begin(), numbers.end()) - numbers.begin());
+}
+
 /// Which sectors a warp's instructions touch.
 class Footprint {
  public:
@@ -33,22 +38,26 @@ class Footprint {
   }
 
   /// Coordinates of the first elements of lane 0 for a few instructions.
-  const std::vector<std::vector<int32_t>>& instructions() const { return firsts_; }
+  const std::vector<LinearLayout::Basis>& instructions() const { return firsts_; }
   /// All instructions.
   double count() const { return count_; }
 
   /// Adds an instruction's sectors; how many there are.
-  size_t touch(const std::vector<int32_t>& first, std::unordered_set<uint64_t>& sectors) const {
-    std::unordered_set<uint64_t> own;
-    std::vector<int32_t> at(first.size());
-    for (const std::vector<int32_t>& lane : lanes_) {
+  size_t touch(const LinearLayout::Basis& first, std::vector<uint64_t>& sectors) const {
+    std::vector<uint64_t> own;
+    own.reserve(kLanes);
+    LinearLayout::Basis at(first.size(), 0);
+    for (const LinearLayout::Basis& lane : lanes_) {
       for (size_t axis = 0; axis < at.size(); ++axis) at[axis] = first[axis] ^ lane[axis];
       const auto [group, offset] = place(at);
       const int64_t last = offset + access_.width * access_.bytes - 1;
-      for (int64_t sector = floor_div(offset); sector <= floor_div(last); ++sector)
-        own.insert(group * 0x9E3779B97F4A7C15u + uint64_t(sector));
+      for (int64_t sector = floor_div(offset); sector <= floor_div(last); ++sector) {
+        const uint64_t number = group * 0x9E3779B97F4A7C15u + uint64_t(sector);
+        if (own.empty() || own.back() != number) own.push_back(number);
+      }
     }
-    sectors.insert(own.begin(), own.end());
+    own.resize(count_different(own));
+    sectors.insert(sectors.end(), own.begin(), own.end());
     return own.size();
   }
 
@@ -58,23 +67,28 @@ class Footprint {
   static int64_t floor_div(int64_t offset) { return offset >> std::countr_zero(unsigned(kSectorBytes)); }
 
   void find_instructions() {
-    const int32_t registers = int32_t(held(layout_)), looked_at = std::min(registers, kMaxRegisters);
     const LinearLayout distinct = layout_.remove_zero_registers();
-    std::set<std::vector<int32_t>> known;
+    const int32_t registers = distinct.in_size(Dim::Register), looked_at = std::min(registers, kMaxRegisters);
+    std::vector<LinearLayout::Basis> known;
     for (int32_t r = 0; r < looked_at; ++r) {
-      std::vector<int32_t> at = distinct.apply({{Dim::Register, r}});
+      LinearLayout::Basis at = distinct.apply({{Dim::Register, r}});
       for (size_t axis = 0; axis < at.size(); ++axis) {
         int32_t size = int32_t(axis) == access_.axis ? access_.width : 1;
         if (!access_.repeats.empty()) size = std::max(size, int32_t(access_.repeats[axis]));
         at[axis] -= at[axis] % size;
       }
-      if (known.insert(at).second && firsts_.size() < kSampled) firsts_.push_back(std::move(at));
+      if (!known.empty() && known.back() == at) continue;
+      if (firsts_.size() < kSampled && std::find(firsts_.begin(), firsts_.end(), at) == firsts_.end())
+        firsts_.push_back(at);
+      known.push_back(std::move(at));
     }
-    count_ = double(known.size()) * double(registers) / double(looked_at);
+    std::sort(known.begin(), known.end());
+    const auto different = std::unique(known.begin(), known.end()) - known.begin();
+    count_ = double(different) * double(registers) / double(looked_at);
   }
 
   /// Which runs the element is in, and how far from their beginnings.
-  std::pair<uint64_t, int64_t> place(const std::vector<int32_t>& at) const {
+  std::pair<uint64_t, int64_t> place(const LinearLayout::Basis& at) const {
     uint64_t group = 0;
     int64_t offset = 0;
     for (size_t axis = 0; axis < at.size(); ++axis) {
@@ -87,7 +101,7 @@ class Footprint {
 
   const LinearLayout& layout_;
   const Access& access_;
-  std::vector<std::vector<int32_t>> lanes_, firsts_;
+  std::vector<LinearLayout::Basis> lanes_, firsts_;
   double count_ = 0;
 };
 
@@ -95,11 +109,11 @@ class Footprint {
 
 double access_price(const LinearLayout& layout, const Access& access) {
   const Footprint footprint(layout, access);
-  const std::vector<std::vector<int32_t>> firsts = footprint.instructions();
-  std::unordered_set<uint64_t> sectors;
+  const std::vector<LinearLayout::Basis>& firsts = footprint.instructions();
+  std::vector<uint64_t> sectors;
   size_t touched = 0;
-  for (const std::vector<int32_t>& first : firsts) touched += footprint.touch(first, sectors);
-  const double from_memory = access.is_load ? double(sectors.size()) : double(touched);
+  for (const LinearLayout::Basis& first : firsts) touched += footprint.touch(first, sectors);
+  const double from_memory = access.is_load ? double(count_different(sectors)) : double(touched);
   const double sampled = kSector * from_memory + kCached * (double(touched) - from_memory);
   return footprint.count() * (kAccess + sampled / double(firsts.size()));
 }

@@ -1,78 +1,79 @@
 #include "codegen/passes/equal_ops.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <functional>
+#include <string>
+#include <string_view>
 #include <type_traits>
+#include <utility>
+#include <variant>
 
 namespace tegula {
 
 namespace {
 
-// The bytes of what makes two ops the same; counts stand before lists, so that no two ops share a key.
-class Key {
+// Operands in an order that does not tell those of a commutative op apart.
+std::pair<const ir::Value*, const ir::Value*> first_two(const ir::Op& op) {
+  const ir::Value *a = op.operand(0), *b = op.operand(1);
+  if (op.has(ir::Commutative) && std::less<>()(b, a)) std::swap(a, b);
+  return {a, b};
+}
+
+// Of most of what makes two ops the same; layouts, which are long, follow from operands as a rule.
+class Hash {
  public:
-  explicit Key(const ir::Op& op) {
-    add(op.opcode);
-    add(op.operands.size());
-    std::vector<const ir::Value*> operands(op.operands.begin(), op.operands.end());
-    if (op.has(ir::Commutative)) std::sort(operands.begin(), operands.begin() + 2, std::less<>());
-    for (const ir::Value* v : operands) add(v);
-    add(op.attrs.size());
+  explicit Hash(const ir::Op& op) {
+    const auto [a, b] = first_two(op);
+    add(size_t(op.opcode));
+    add(std::hash<const void*>()(a));
+    add(std::hash<const void*>()(b));
+    for (size_t i = 2; i < op.operands.size(); ++i) add(std::hash<const void*>()(op.operands[i]));
     for (auto& [name, attr] : op.attrs) {
-      add(name);
-      add(attr.index());
-      std::visit([&](auto& value) { add(value); }, attr);
+      add(std::hash<std::string_view>()(name));
+      std::visit([&](auto& value) { add_value(value); }, attr);
     }
-    add(op.result()->type);
+    add(size_t(op.result()->type.elem));
+    add_value(op.result()->type.shape);
   }
-  std::string take() { return std::move(bytes_); }
+  size_t value() const { return hash_; }
 
  private:
+  void add(size_t part) { hash_ = (std::rotl(hash_, 5) ^ part) * 0x9E3779B97F4A7C15u; }
   template <class T>
-  void add(const T& value) {
-    static_assert(std::is_scalar_v<T>);
-    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
-  }
-  void add(const std::string& text) {
-    add(text.size());
-    bytes_ += text;
-  }
-  void add(const ir::Ints& numbers) { add_all(numbers); }
-  void add(const ir::Type& type) {
-    add(type.elem);
-    add(type.pointer);
-    add(type.kind);
-    add(type.completion);
-    add_all(type.shape);
-    add(bool(type.layout));
-    if (type.layout) add(*type.layout);
-  }
-  void add(const LinearLayout& layout) {
-    add(layout.ins().size());
-    for (const LinearLayout::In& in : layout.ins()) {
-      add(in.dim);
-      add(in.bases.size());
-      for (const LinearLayout::Basis& basis : in.bases) add_all(basis);
-      add(in.repeats.size());
-      for (const LinearLayout::Repeat& repeat : in.repeats) {
-        add(repeat.count);
-        add_all(repeat.image);
-      }
-    }
-    add(layout.outs().size());
-    for (const LinearLayout::Out& out : layout.outs()) {
-      add(out.dim);
-      add(out.size);
-    }
-  }
-  template <class List>
-  void add_all(const List& list) {
-    add(list.size());
-    for (const auto& value : list) add(value);
+  void add_value(const T& value) {
+    if constexpr (std::is_same_v<T, double>)
+      add(std::bit_cast<uint64_t>(value));
+    else if constexpr (std::is_same_v<T, std::string>)
+      add(std::hash<std::string_view>()(value));
+    else if constexpr (std::is_same_v<T, ir::Ints>)
+      for (int64_t number : value) add(size_t(number));
+    else
+      add(size_t(value));
   }
 
-  std::string bytes_;
+  size_t hash_ = 0;
 };
+
+bool same(const ir::Attr& a, const ir::Attr& b) {
+  const double *x = std::get_if<double>(&a), *y = std::get_if<double>(&b);
+  if (x && y) return std::bit_cast<uint64_t>(*x) == std::bit_cast<uint64_t>(*y);
+  return a == b;
+}
+
+bool same(const ir::Type& a, const ir::Type& b) {
+  return a.elem == b.elem && a.pointer == b.pointer && a.kind == b.kind && a.completion == b.completion &&
+         a.shape == b.shape && (a.layout == b.layout || (a.layout && b.layout && *a.layout == *b.layout));
+}
+
+bool same(const ir::Op& a, const ir::Op& b) {
+  return a.opcode == b.opcode && a.operands.size() == b.operands.size() && first_two(a) == first_two(b) &&
+         (a.operands.size() <= 2 || std::equal(a.operands.begin() + 2, a.operands.end(), b.operands.begin() + 2)) &&
+         std::equal(a.attrs.begin(), a.attrs.end(), b.attrs.begin(), b.attrs.end(),
+                    [](const auto& x, const auto& y) { return x.first == y.first && same(x.second, y.second); }) &&
+         same(a.result()->type, b.result()->type);
+}
 
 }  // namespace
 
@@ -84,12 +85,13 @@ void EqualOps::leave() { scopes_.pop_back(); }
 
 ir::Value* EqualOps::find_or_add(const ir::Op& op) {
   if (!op.has(ir::Pure) || !op.regions.empty() || op.results.size() != 1) return nullptr;
-  std::string key = Key(op).take();
+  const size_t hash = Hash(op).value();
   for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-    if (auto it = scope->ops.find(key); it != scope->ops.end()) return it->second;
+    for (auto [it, end] = scope->ops.equal_range(hash); it != end; ++it)
+      if (same(*it->second, op)) return it->second->result();
     if (scope->closed) break;
   }
-  scopes_.back().ops.emplace(std::move(key), op.result());
+  scopes_.back().ops.emplace(hash, &op);
   return nullptr;
 }
 

@@ -1,9 +1,8 @@
 // Merging of ops that compute the same.
 #pragma once
 
-#include <string>
+#include <cstddef>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "codegen/ir/ir.h"
@@ -26,8 +25,8 @@ class EqualOps {
 
  private:
   struct Scope {
-    bool closed;  ///< nothing outside of it is in sight
-    std::unordered_map<std::string, ir::Value*> ops;
+    bool closed;                                         ///< nothing outside of it is in sight
+    std::unordered_multimap<size_t, const ir::Op*> ops;  ///< by what makes them the same
   };
   std::vector<Scope> scopes_;
 };

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
-#include <iterator>
 #include <random>
+#include <sstream>
 #include <system_error>
 #include <vector>
 
@@ -51,7 +51,7 @@ std::string read_file(const fs::path& file) {
   errno = 0;
   std::ifstream in(file, std::ios::binary);
   std::string bytes;
-  if (in) bytes.assign(std::istreambuf_iterator<char>(in), {});
+  if (in) bytes = std::move(std::ostringstream() << in.rdbuf()).str();
   if (!in) throw FileError(fmt::format("cannot read '{}': {}", file.string(), last_error()));
   return bytes;
 }
