@@ -71,6 +71,10 @@ def column_configs():
             for stages in [1, 2]:
                 how = {"ROWS": rows, "COLS": cols, "PROGRAMS": programs, "STAGES": stages}
                 found.append(triton.Config(how, num_warps=warps))
+    for rows, warps, programs in [(256, 8, 1), (256, 8, 2), (128, 4, 1), (128, 4, 2), (128, 4, 4)]:
+        for stages in [1, 2]:
+            how = {"ROWS": rows, "COLS": 24, "PROGRAMS": programs, "STAGES": stages}
+            found.append(triton.Config(how, num_warps=warps))
     for rows, cols, warps in [(1, 1024, 4), (2, 1024, 4), (1, 2048, 8)]:  # few rows
         how = {"ROWS": rows, "COLS": cols, "PROGRAMS": 8, "STAGES": 1}
         found.append(triton.Config(how, num_warps=warps))

@@ -424,16 +424,17 @@ std::optional<BucketSort> plan_bucket_sort(const ir::Op& op) {
   plan.warps = int(threads / 32);
   constexpr int64_t kMostInHalo = 8;
   const int64_t key_bytes = sort_key_bytes(type);
-  plan.in_order = in_groups_of_last(layout, n, each);
   plan.each = int(each);
-  plan.halo = int(std::min(each, kMostInHalo));
-  plan.group_bytes = each * key_bytes + 16;  // so that threads read theirs from different banks
+  plan.halo = key_bytes == 8 ? 0 : int(std::min(each, kMostInHalo));  // twice as many registers than there are
+  plan.in_order = plan.halo > 0 ? in_groups_of_last(layout, n, each) : in_order_of_last(layout, n);
+  plan.group_bytes = each * key_bytes + (plan.halo > 0 ? 16 : 0);  // so that threads read theirs from different banks
   plan.num_buckets = n <= 4096 ? 2 * n : n;
   plan.num_cells = n / 4;
   const int64_t of_thread = plan.num_buckets / threads;
   plan.padded = of_thread > 4 ? int(of_thread) : 0;
-  plan.buckets = (threads + 2) * plan.group_bytes;
-  plan.cells = plan.group_bytes;  // no more in use when keys come
+  plan.first = plan.halo > 0 ? plan.group_bytes : 0;
+  plan.buckets = threads * plan.group_bytes + 2 * plan.first;
+  plan.cells = plan.first;  // no more in use when keys come
   plan.records = plan.buckets + 4 * (plan.num_buckets + (plan.padded ? 4 * threads : 0));
   plan.bytes = plan.records + 4 * (2 * plan.warps + 4);
   if (plan.bytes > kMostBytes) return std::nullopt;
@@ -442,9 +443,10 @@ std::optional<BucketSort> plan_bucket_sort(const ir::Op& op) {
 
 int64_t sort_scratch(const ir::Op& op) {
   const auto buckets = plan_bucket_sort(op);
-  const int64_t of_buckets = buckets ? std::max(buckets->bytes, scratch_of(buckets->in_order, *op.result()->type.layout,
-                                                                           sort_key_bytes(op.operand(0)->type)))
-                                     : 0;
+  int64_t of_buckets = buckets ? buckets->bytes : 0;
+  if (buckets && buckets->halo > 0)
+    of_buckets = std::max(
+        of_buckets, scratch_of(buckets->in_order, *op.result()->type.layout, sort_key_bytes(op.operand(0)->type)));
   if (auto digits = plan_digit_sort(op)) return std::max(of_buckets, digits->bytes);
   const SortPlan plan = plan_sort(op);
   const int64_t bytes = sort_key_bytes(op.operand(0)->type);

@@ -96,9 +96,10 @@ struct BucketSort {
   int warps = 0;
   bool distinct = false;    ///< no two keys are equal
   bool numbered = false;    ///< keys of 16 bits are the upper half of words, whose lower half tells equal ones apart
-  LinearLayout in_order;    ///< a thread's keys one behind the other
-  int each = 0, halo = 0;   ///< keys of a thread, and those that it sees before and behind
-  int64_t group_bytes = 0;  ///< of a thread's keys in shared memory; there is a group before and behind them all
+  LinearLayout in_order;    ///< a thread's keys one behind the other; without halo, of keys in shared memory
+  int each = 0, halo = 0;   ///< keys of a thread, and those that it sees before and behind; 0: it compares none
+  int64_t group_bytes = 0;  ///< of a thread's keys in shared memory; with a halo there is a group before and behind
+  int64_t first = 0;        ///< where keys begin
   int64_t num_buckets = 0, num_cells = 0;  ///< words of shared memory: counters of keys
   int padded = 0;                          ///< behind so many buckets, a thread's, four words stay free; 0: nowhere
   int64_t buckets = 0, cells = 0,

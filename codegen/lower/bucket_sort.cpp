@@ -19,11 +19,12 @@ class BucketSorter {
         op_(op),
         plan_(plan),
         keys_(keys),
+        key_(key),
         type_(l.element_type(key)),
         word_(l.b.getInt32Ty()),
         key_bytes_(key.bits() / 8),
         place_(l.shared_address(l.shared.offset.at(&op))),
-        first_(l.b.CreateAdd(place_, l.i32(plan.group_bytes))),
+        first_(l.b.CreateAdd(place_, l.i32(plan.first))),
         buckets_(l.b.CreateAdd(place_, l.i32(plan.buckets))),
         cells_(l.b.CreateAdd(place_, l.i32(plan.cells))),
         overflow_(l.b.CreateAdd(place_, l.i32(plan.records))),
@@ -61,7 +62,7 @@ class BucketSorter {
     return merge(none_is_full, l_.b.getFalse());
   }
 
-  /// The keys in order, as the plan has it.
+  /// The keys in order, as registers of the result.
   Regs order() {
     // All loads stand ahead of the stores: neither LLVM nor the assembler moves one over the other.
     const std::vector<llvm::Value*> buckets = own_buckets();
@@ -70,10 +71,21 @@ class BucketSorter {
       l_.store_shared(key_at(place), {keys_[i]}, nullptr, op_.loc);
     }
     barrier();
+    if (plan_.halo == 0) {
+      order_in_buckets();
+      return l_.load_from_place(key_, *op_.result()->type.layout, plan_.in_order, first_, op_);
+    }
     const Regs full = l_.load_shared(overflow_, word_, 4, op_.loc);
-    return branch(
-        l_, l_.b.CreateICmpEQ(full[1], l_.i32(0)), [&] { return compare_neighbours(full); },
-        [&] { return order_in_buckets(); });
+    auto slowly = [&] {
+      order_in_buckets();
+      Regs keys;
+      load_keys(own_keys(), plan_.each, keys);
+      return keys;
+    };
+    const Regs sorted = branch(
+        l_, l_.b.CreateICmpEQ(full[1], l_.i32(0)), [&] { return compare_neighbours(full); }, slowly);
+    barrier();  // what follows uses the same shared memory
+    return l_.convert(sorted, key_, plan_.in_order, *op_.result()->type.layout, op_);
   }
 
  private:
@@ -85,6 +97,7 @@ class BucketSorter {
   llvm::Value* key_at(llvm::Value* index) {
     llvm::Value* group = l_.b.CreateLShr(index, l_.i32(std::countr_zero(unsigned(plan_.each))));
     llvm::Value* at = l_.b.CreateAdd(first_, l_.b.CreateMul(index, l_.i32(key_bytes_)));
+    if (plan_.halo == 0) return at;
     return l_.b.CreateAdd(at, l_.b.CreateShl(group, l_.i32(4)));
   }
   /// Where the thread's keys lie.
@@ -321,8 +334,8 @@ class BucketSorter {
     a = smaller;
   }
 
-  /// The same, where a thread does not see all keys of a bucket.
-  Regs order_in_buckets() {
+  /// Puts each key behind those of its bucket that go before it.
+  void order_in_buckets() {
     std::vector<llvm::Value*> to;
     const std::vector<llvm::Value*> buckets = own_buckets();
     for (size_t i = 0; i < keys_.size(); ++i) {
@@ -335,9 +348,6 @@ class BucketSorter {
     for (size_t i = 0; i < keys_.size(); ++i)
       l_.store_shared(key_at(to[i]), {keys_[i]}, l_.b.CreateICmpNE(to[i], place_of(entries_[i])), op_.loc);
     barrier();
-    Regs keys;
-    load_keys(own_keys(), plan_.each, keys);
-    return keys;
   }
 
   /// Where keys `first` to `end` go: behind those of their buckets that are smaller, or equal and stand before them.
@@ -406,6 +416,7 @@ class BucketSorter {
   const ir::Op& op_;
   const BucketSort& plan_;
   const Regs& keys_;
+  const ir::Type& key_;
   llvm::Type *type_, *word_;
   const int key_bytes_;
   llvm::Value *place_, *first_, *buckets_, *cells_, *overflow_, *records_;
@@ -420,12 +431,7 @@ Regs sort_by_buckets(Lowering& l, const ir::Op& op, const BucketSort& plan, cons
                      const std::function<Regs()>& otherwise) {
   BucketSorter sorter(l, op, plan, keys, key);
   return branch(
-      l, sorter.count_buckets(),
-      [&] {
-        const Regs sorted = sorter.order();
-        l.barrier(op.loc);  // what follows uses the same shared memory
-        return l.convert(sorted, key, plan.in_order, *op.result()->type.layout, op);
-      },
+      l, sorter.count_buckets(), [&] { return sorter.order(); },
       [&] {
         l.barrier(op.loc);  // what follows uses the same shared memory
         return otherwise();
