@@ -165,11 +165,18 @@ struct Class {
   std::vector<Method> methods;
 };
 
+/// A statement of the module that changes what globals are: a loop, x += ..., x.append(...).
+struct GlobalChange {
+  StmtPtr statement;
+  std::vector<Condition> conditions;  ///< as of a function
+};
+
 struct Module {
   const std::string* file = nullptr;
   std::vector<Function> functions;
   std::vector<ImportBinding> imports;
-  std::vector<Global> globals;  ///< in order; a later one of the same name wins
+  std::vector<Global> globals;        ///< in order; a later one of the same name wins
+  std::vector<GlobalChange> changes;  ///< in order
 };
 
 }  // namespace tegula::language

@@ -43,6 +43,17 @@ Function BlockParser::parse_function(bool host) {
   return f;
 }
 
+std::vector<StmtPtr> BlockParser::parse_host_line() {
+  const size_t at = next_, mistakes = diags_.size();
+  std::vector<StmtPtr> statements;
+  host_ = true;
+  parse_line(statements);
+  next_ = at;
+  if (diags_.size() == mistakes) return statements;
+  diags_.shrink(mistakes);
+  return {};
+}
+
 BlockParser::Head BlockParser::parse_head(LogicalLine& line) {
   Head head;
   if (!line.errors.empty()) {

@@ -26,6 +26,8 @@ class BlockParser {
  protected:
   /// At the line `def`. Takes the function's lines, its body included. `host`: the function is no kernel.
   Function parse_function(bool host = false);
+  /// The statements of the line at hand, which is no kernel's, with their blocks; none if they have mistakes.
+  std::vector<StmtPtr> parse_host_line();
   /// Whether the line at hand belongs to a block below a line of this indentation.
   bool more(int indent) const { return next_ < lines_.size() && lines_[next_].indent > indent; }
   /// Whether the line behind the one at hand does.

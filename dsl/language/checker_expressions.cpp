@@ -186,6 +186,12 @@ Val Checker::eval_binary(std::string_view op, Val lhs, bool lhs_typed, Val rhs, 
   if (lhs.is_poison() || rhs.is_poison()) return Val();
   if (const std::string_view method = operator_method(op); !method.empty() && lhs.is<dsl::TupleVal>())
     if (auto result = call_own_method(lhs, method, {{{}, rhs, rhs_typed, loc}}, loc)) return *result;
+  const auto *dict = get_host<DictObject>(lhs), *other = op == "|" ? get_host<DictObject>(rhs) : nullptr;
+  if (dict && other) {
+    DictObject both = *dict;
+    for (const auto& [key, value] : other->items) both.set(key, value);
+    return count_made(int64_t(2 * both.items.size()), loc) ? make_host(std::move(both)) : Val();
+  }
   sema_.at(loc);
   if (op != "**") {
     if (rhs.is_value()) lhs = strengthen(std::move(lhs), lhs_typed);

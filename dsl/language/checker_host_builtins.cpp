@@ -100,8 +100,21 @@ struct Checker::HostBuiltin {
     DictObject dict;
     for (const Argument& a : args) {
       if (a.value.is_poison()) return Val();
-      if (a.name.empty()) return checker.error(a.loc, "dict() is evaluated with keyword arguments only");
-      dict.set(a.name, a.value);
+      if (!a.name.empty()) {
+        dict.set(a.name, a.value);
+      } else if (const auto* other = get_host<DictObject>(a.value)) {
+        for (const auto& [key, value] : other->items) dict.set(key, value);
+      } else {
+        auto pairs = checker.iterate(a.value, a.loc);
+        if (!pairs) return Val();
+        for (const Val& pair : *pairs) {
+          const auto* two = pair.get_if<dsl::TupleVal>();
+          if (!two || two->items->size() != 2)
+            return checker.error(a.loc,
+                                 fmt::format("dict() takes pairs of a key and a value, found {}", dsl::describe(pair)));
+          dict.set((*two->items)[0], (*two->items)[1]);
+        }
+      }
     }
     return make_host(std::move(dict));
   }
@@ -213,14 +226,14 @@ struct Checker::HostBuiltin {
     return dsl::make_tuple(std::move(out));
   }
   Val call(const Val& function, std::vector<Argument> given) {
+    auto called = std::make_unique<Expr>();
+    called->kind = Expr::Kind::Name;
+    called->loc = loc;
+    called->text = name;
     Expr at;
     at.kind = Expr::Kind::Call;
     at.loc = loc;
-    auto callee = std::make_unique<Expr>();
-    callee->kind = Expr::Kind::Name;
-    callee->loc = loc;
-    callee->text = name;
-    at.children.push_back(std::move(callee));
+    at.children.push_back(std::move(called));
     return checker.call_value(function, std::move(given), at);
   }
   Val round() {

@@ -218,6 +218,22 @@ std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, c
       return dsl::make_tuple(std::move(items));
     }
     if (name == "copy") return object;
+    if (name == "update") {
+      const Expr& target = *callee.children[0];
+      if (target.kind != Expr::Kind::Name || !frame_->scope.contains(target.text))
+        return error(loc, "'update' is followed on dicts that a function made itself only", "return the dict");
+      DictObject changed = *dict;
+      for (const Argument& a : args) {
+        const auto* other = get_host<DictObject>(a.value);
+        if (a.name.empty() && !other) return error(a.loc, "update() is evaluated of dicts and keyword arguments");
+        if (!a.name.empty()) changed.set(a.name, a.value);
+        for (size_t i = 0; a.name.empty() && i < other->items.size(); ++i)
+          changed.set(other->items[i].first, other->items[i].second);
+      }
+      if (!count_made(int64_t(2 * changed.items.size()), loc)) return Val();
+      bind(target.text, make_host(std::move(changed)), false, target.loc);
+      return Val(dsl::None{});
+    }
     if (name == "get" && takes(1, 2)) {
       const Val* value = dict->find(args[0].value);
       return value ? *value : args.size() > 1 ? args[1].value : Val(dsl::None{});

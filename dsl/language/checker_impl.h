@@ -176,6 +176,7 @@ class Checker {
   template <class Body>
   auto in_file(const SourceFile* file, const Body& body);
   /// What a name of the module stands for, imports included; nothing if it has none. `use` is where it is asked for.
+  Val changed_global(const Global& global, Val value);
   /// That another value of a global counts for want of knowing the condition of this one.
   void warn_undecided(const Global& global);
   std::optional<Val> module_name(const std::string& name, const Expr& use);

@@ -326,6 +326,30 @@ std::optional<std::string> Checker::missing_star() const {
   return std::nullopt;
 }
 
+// The statements of the module behind the global's own that change it are carried out.
+Val Checker::changed_global(const Global& global, Val value) {
+  for (const GlobalChange& change : module().changes) {
+    if (change.statement->loc.line <= global.loc.line || value.is_poison()) continue;
+    std::vector<std::string> names;
+    collect_assigned({&change.statement, 1}, nullptr, true, names);
+    if (std::find(names.begin(), names.end(), global.name) == names.end() || !holds(change.conditions, false)) continue;
+    value = as_host([&] {
+      Frame frame, *caller = std::exchange(frame_, &frame);
+      for (const Global& other : module().globals)
+        if (other.name != global.name && other.value &&
+            std::find(names.begin(), names.end(), other.name) != names.end())
+          bind(other.name, eval(*other.value), false, other.loc);
+      bind(global.name, std::move(value), false, global.loc);
+      Val result;
+      host_execute({&change.statement, 1}, result);
+      Val changed = frame.scope[global.name].value;
+      frame_ = caller;
+      return changed;
+    });
+  }
+  return value;
+}
+
 Val Checker::global_value(const Global& global, const Expr& use) {
   if (auto it = globals_.find(&global); it != globals_.end()) return it->second;
   if (untyped_ && file_->is_set_by_functions(global.name)) {
@@ -344,6 +368,7 @@ Val Checker::global_value(const Global& global, const Expr& use) {
       fmt::format("in the value of the global '{0}', which may be given: --global {0}=VALUE", global.name);
   Val value = with_note(use.loc, note, [&] {
     Val v = global.value ? as_host([&] { return eval(*global.value); }) : Val();
+    if (!v.is_poison()) v = changed_global(global, std::move(v));
     if (v.is_value())
       v = error(global.loc, fmt::format("the global '{}' is no compile-time constant", global.name),
                 "a kernel can use globals that are numbers, strings, types and tuples of them");

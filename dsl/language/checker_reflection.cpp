@@ -67,7 +67,7 @@ std::optional<Val> Checker::reflect(const FunctionRef& function, const Expr& cal
   }
   const Val value = eval_base(object);
   if (value.is_poison()) return Val();
-  const std::vector<std::string> classes = classes_of(value, is_typed(object));
+  const std::vector<std::string> classes = classes_of(value, !host_ && is_typed(object));
   if (name == "python.type") {
     if (classes.empty()) return error(call.loc, fmt::format("type() does not know {}", dsl::describe(value)));
     return function_ref(classes.front());

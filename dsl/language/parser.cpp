@@ -309,6 +309,7 @@ class ModuleParser : private BlockParser {
     static constexpr std::string_view kWords[] = {"if",      "elif", "else",  "try", "except",
                                                   "finally", "for",  "while", "with"};
     if (std::find(std::begin(kWords), std::end(kWords), word) == std::end(kWords)) return false;
+    if (word == "for" || word == "while") add_changes(line);
     Branch branch{line.indent, {}};
     const bool goes_on = !branches_.empty() && branches_.back().indent == line.indent;
     if (goes_on) {
@@ -332,6 +333,16 @@ class ModuleParser : private BlockParser {
     return has_block;
   }
 
+  /// Of a loop of the module, or of another statement that changes a global. Loops in loops belong to the outer one.
+  bool add_changes(const LogicalLine& line) {
+    for (const Branch& b : branches_)
+      if (b.skipped || (!b.known && b.indent < line.indent)) return false;
+    if (!line.errors.empty()) return false;
+    std::vector<StmtPtr> statements = parse_host_line();
+    for (StmtPtr& s : statements) module_.changes.push_back({std::move(s), conditions()});
+    return !statements.empty();
+  }
+
   std::vector<Condition> conditions() const {
     std::vector<Condition> all;
     for (const Branch& b : branches_) {
@@ -347,6 +358,11 @@ class ModuleParser : private BlockParser {
   /// An assignment of the module becomes a global. One in a loop makes the name unknown: which value it has is decided
   /// by host code that is not run here.
   void module_statement(const LogicalLine& line) {
+    const std::string_view text = line.text;
+    if (!line.errors.empty() || text.empty() || !is_word_start(text[0])) return;
+    const std::string_view word = line.word();
+    if (word != "for" && word != "while" && (text.find(".append(") != text.npos || text.find(".extend(") != text.npos))
+      add_changes(line);
     if (!line.errors.empty() || line.text.find('=') == std::string::npos || !is_word_start(line.text[0])) return;
     bool decided = true;
     for (const Branch& b : branches_) {
@@ -364,6 +380,8 @@ class ModuleParser : private BlockParser {
         continue;
       }
       Stmt& stmt = *s->stmt;
+      const bool of_item = stmt.kind == Stmt::Kind::Assign && stmt.targets[0]->kind == Expr::Kind::Subscript;
+      if ((of_item || stmt.kind == Stmt::Kind::AugAssign) && line.pieces.size() == 1 && add_changes(line)) continue;
       bool known = decided && (stmt.kind == Stmt::Kind::Assign || stmt.kind == Stmt::Kind::AnnAssign);
       for (ExprPtr& t : stmt.targets) add_global(*t, known ? stmt.value.get() : nullptr, stmt.annotation.get());
     }

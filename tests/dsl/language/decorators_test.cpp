@@ -84,6 +84,37 @@ TEST(Decorators, ConfigurationsChosenByPythonsFunctionsAndTheDevice) {
             "BLOCK=16 num_warps=4 num_stages=3\nBLOCK=32 num_warps=4 num_stages=3\n");
 }
 
+TEST(Decorators, ConfigurationsThatTheModuleCollects) {
+  const auto found = autotune(
+      "TABLE = dict(zip(('a', 'b'), (1, 2)))\n"
+      "TABLE['b'] = 4\n"
+      "def make(block, **more):\n"
+      "  all = {'BLOCK': block}\n"
+      "  all.update(more)\n"
+      "  return triton.Config(all | {'EVEN': True}, num_stages=1)\n"
+      "configs = []\n"
+      "for b in (8, 16):\n"
+      "  for w in (1, 2):\n"
+      "    if (b, w) != (8, 2):\n"
+      "      configs.append(make(b))\n"
+      "configs.append(make(TABLE['b']))\n"
+      "configs += [make(1, EVEN=False)]\n"
+      "@triton.autotune(configs, ['n'])");
+  ASSERT_TRUE(found);
+  std::string text = configs_text(found->configs);
+  EXPECT_EQ(text,
+            "BLOCK=8 EVEN=True num_warps=4 num_stages=1\nBLOCK=16 EVEN=True num_warps=4 num_stages=1\n"
+            "BLOCK=16 EVEN=True num_warps=4 num_stages=1\nBLOCK=4 EVEN=True num_warps=4 num_stages=1\n"
+            "BLOCK=1 EVEN=True num_warps=4 num_stages=1\n");
+}
+
+TEST(Decorators, NumbersOfALaunchAreInts) {
+  const File file = kernel_file("@triton.heuristics({'BLOCK': lambda args: 32 if isinstance(args['n'], int) else 1})");
+  const auto found = find_heuristics(file, file->module().functions.back());
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(to_string(found[0].value(sample_args(file->module().functions.back()))), "32");
+}
+
 TEST(Decorators, SamplesAreWhatTritonMakesOfThem) {
   std::ifstream in(TEGULA_SOURCE_DIR "/tests/golden/decorators/samples.py", std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(in), {}};

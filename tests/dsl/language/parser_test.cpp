@@ -232,7 +232,7 @@ class K: L = 1
             "import a = a\nimport e = c.d\nimport f = .f\nimport i = .g.h\nimport j = .g.j\nimport k = k\n"
             "global A = 1\nglobal B = 2\nglobal C = 3\n"
             "global D : (. tl constexpr) = (call (. tl constexpr) 4)\n"
-            "global E = (+ A 1)\nglobal F = (+ A 1)\nglobal H = 1\nglobal H = 2\n");
+            "global E = (+ A 1)\nglobal F = (+ A 1)\nglobal G = 1\nglobal H = 1\nglobal H = 2\n");
 }
 
 TEST(Parser, MessagesPointAtTheToken) {
