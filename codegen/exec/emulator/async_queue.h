@@ -32,6 +32,12 @@ class AsyncQueue {
     for (; forgotten_ + done_ < count; ++done_) perform(operations_[done_]);
     forget_done();
   }
+  /// Calls `visit` for those that no commit has followed.
+  template <class Visit>
+  void for_uncommitted(Visit&& visit) const {
+    for (size_t i = std::max(done_, group_ends_.empty() ? 0 : group_ends_.back()); i < operations_.size(); ++i)
+      visit(operations_[i]);
+  }
   void clear() {
     operations_.clear(), group_ends_.clear();
     done_ = done_groups_ = forgotten_ = 0;

@@ -294,7 +294,7 @@ void emu_mbarrier_wait(uint32_t address, uint32_t parity, uint32_t site, uint32_
 void emu_mbarrier_wait_cluster(uint32_t address, uint32_t parity, uint32_t site, uint32_t place) {
   wait_for_mbarrier(address, parity, {site, place});
 }
-void emu_fence_mbarrier_init() {}
+void emu_fence_mbarrier_init() { publish_mbarriers(); }
 
 void emu_fence_async_shared() {
   const Fiber& fiber = this_worker->fiber();

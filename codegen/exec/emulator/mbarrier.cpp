@@ -55,6 +55,12 @@ Named find(Program& program, uint32_t address, Where where) {
         "the mbarrier at offset {address} of shared memory, initialised at {other}, was written over; mbarrier_inval "
         "must come before other uses of its bytes",
         where, fault_at(offset, 0, it->second.site));
+  if (&program != this_worker->fiber().program && !it->second.published)
+    misuse(
+        "another block uses the mbarrier at offset {address} of shared memory, and no fence_mbarrier_init of the "
+        "thread "
+        "that initialised it at {other} comes between",
+        where, fault_at(offset, 0, it->second.site));
   return {&it->second, offset, bytes};
 }
 
@@ -140,8 +146,14 @@ void init_mbarrier(uint32_t address, uint32_t count, uint32_t site) {
         {site}, fault_at(offset, 0, it->second.site));
   it->second.expected = it->second.pending = count;
   it->second.site = site;
+  it->second.by = fiber.thread;
   set_word(it->second, bytes);
   if (program.writes.tracks()) program.writes.store(offset, sizeof(uint64_t), fiber.thread, site);
+}
+
+void publish_mbarriers() {
+  const Fiber& fiber = this_worker->fiber();
+  for (auto& [offset, barrier] : fiber.program->mbarriers) barrier.published |= barrier.by == fiber.thread;
 }
 
 void inval_mbarrier(uint32_t address, uint32_t site) {

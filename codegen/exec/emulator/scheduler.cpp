@@ -205,6 +205,7 @@ void Worker::cluster_arrive(bool relaxed, Where where) {
   }
   fiber.at_cluster_barrier = true;
   fiber.cluster_barrier = cluster.barriers;
+  if (!relaxed) publish_mbarriers();
   if (races_ && !relaxed) Races::arrive(*fiber.program, fiber.thread / kLanes, cluster.arriving);
   if (arrive(cluster.barrier, cluster.running, where)) end_cluster_barrier(cluster);
 }

@@ -96,6 +96,19 @@ void perform(WarpProducts& warp, MatrixProduct& product) {
   warp.results.back().a_seen = {}, warp.results.back().b_seen = {};
 }
 
+/// That the sums that a wait hands on are not those of an instruction that nobody committed.
+void check_committed(const WarpProducts& warp, const uint32_t* values, uint32_t count, uint32_t mark, Where where) {
+  warp.queue.for_uncommitted([&](const MatrixProduct& product) {
+    if (std::none_of(values, values + count,
+                     [&](uint32_t bits) { return is_pending(bits, mark) && bits >> kRegisterBits == product.tag; }))
+      return;
+    Fault fault;
+    fault.other_where = product.where;
+    misuse("wgmma: a wait for the instruction issued at {other}, after which no wgmma_commit comes before the wait",
+           where, fault);
+  });
+}
+
 // ---- Issue
 
 /// Notes that this warp issues its next instruction, which must be the one that the other warps issue.
@@ -225,6 +238,7 @@ void wait_for_products(void* result, const void* values, uint32_t count, uint32_
   Worker& worker = *this_worker;
   Warp& warp = worker.warp();
   worker.meet(warp, where, [&] {
+    check_committed(warp.products, static_cast<const uint32_t*>(values), count, mark, where);
     Warpgroup& group = worker.warpgroup();
     warp.products.queue.wait(pending, [&](MatrixProduct& product) {
       while (group.complete <= product.number) worker.sleep(group.waiting, where);

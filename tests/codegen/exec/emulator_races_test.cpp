@@ -118,6 +118,7 @@ declare i32 @tegula.hw.address_in_block(i32, i32)
 declare void @tegula.hw.cluster_arrive(i32) convergent
 declare void @tegula.hw.cluster_arrive_relaxed(i32) convergent
 declare void @tegula.hw.cluster_wait(i32) convergent
+declare void @tegula.hw.fence_mbarrier_init()
 declare void @tegula.hw.st_cluster_b32(i32, i32, i1, i32)
 declare void @tegula.hw.st_async_b32(i32, i32, i32, i1, i32)
 declare void @tegula.hw.mbarrier_arrive_cluster(i32, i1, i32)
@@ -377,7 +378,12 @@ TEST(Races, OfBlocksOfACluster) {
   };
   // Each thread stores a word to the other block, and waits for those from there.
   const std::string begin_exchange =
-      "call void @tegula.hw.mbarrier_init(i32 %b0, i32 1, i1 %first, i32 8)\n" + relaxed + wait;
+      "call void @tegula.hw.mbarrier_init(i32 %b0, i32 1, i1 %first, i32 8)\n"
+      "call void @tegula.hw.fence_mbarrier_init()\n" +
+      relaxed + wait;
+  std::string unfenced = begin_exchange;
+  unfenced.erase(unfenced.find("call void @tegula.hw.fence"),
+                 unfenced.find(relaxed) - unfenced.find("call void @tegula.hw.fence"));
   const std::string exchange =
       "call void @tegula.hw.mbarrier_arrive_expect(i32 %b0, i32 128, i1 %first, i32 8)\n"
       "call void @tegula.hw.st_async_b32(i32 %mine_there, i32 %t, i32 %b_there, i1 true, i32 8)\n"
@@ -405,6 +411,12 @@ TEST(Races, OfBlocksOfACluster) {
       {"... behind an exchange", begin_exchange + loaded + exchange + stored, "", 1, 1, 2},
       {"... ahead of it", begin_exchange + exchange + loaded + stored, "k.py:1:5\nk.py:2:5", 1, 1, 2},
       {"... behind arrivals", begin_exchange + loaded + sync_warp() + arrival + stored, "", 1, 1, 2},
+      {"... at mbarriers that nobody made known", unfenced + loaded + exchange + stored,
+       "another block uses the mbarrier at offset 0 of shared memory\nno fence_mbarrier_init\nk.py:8:5", 1, 1, 2},
+      {"... made known by a barrier that orders",
+       "call void @tegula.hw.mbarrier_init(i32 %b0, i32 1, i1 %first, i32 8)\n" + arrive + wait + loaded + exchange +
+           stored,
+       "", 1, 1, 2},
       {"a load behind an exchange of what the other block has stored",
        begin_exchange + stored_first + exchange + loaded_then, "and write by\nk.py:1:5\nk.py:2:5", 1, 1, 2},
       {"what another block stores in shared memory", relaxed + wait + store_there(1) + load("%mine", 2),
