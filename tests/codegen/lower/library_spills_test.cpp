@@ -86,8 +86,8 @@ Compilation compilation(const Case& c, const Kernel& kernel, const Config& confi
     if (p.name.ends_with("_ptr")) type = {.elem = elem, .pointer = true, .divisible_by = 16};
     if (c.none.contains(p.name)) type.constant = 0;
   }
-  std::string label = fmt::format("{}::{} of {} columns of {}, {}", c.file, c.kernel, cols, elem_info(elem).tl,
-                                  config.to_string());
+  std::string label =
+      fmt::format("{}::{} of {} columns of {}, {}", c.file, c.kernel, cols, elem_info(elem).tl, config.to_string());
   return {std::move(label), kernel, std::move(types), std::move(options), first};
 }
 

@@ -224,6 +224,8 @@ constexpr Case kCases[] = {
      "a_ptr=*f8e4m3 b_ptr=*f8e4m3 a_scale_ptr=*f32 b_scale_ptr=*f32 c_ptr=*f32 BLOCK_M=64 BLOCK_N=128 BLOCK_K=128 "
      "GROUP=128",
      4, "sm_90a"},
+    {"tests/kernels/dot_types.py", "begun_sums", "x_ptr=*f16 y_ptr=*f16 begin_ptr=*f32 out_ptr=*f32 FORM=constant", 4},
+    {"tests/kernels/dot_types.py", "begun_sums", "x_ptr=*f16 y_ptr=*f16 begin_ptr=*f32 out_ptr=*f32 FORM=row", 4},
     {"tests/kernels/float8.py", "convert", "x_ptr=*f32 out_ptr=*f8e4m3 TYPE=f8e4m3 BLOCK=4096", 4},
     {"tests/kernels/float8.py", "convert", "x_ptr=*f8e4m3 out_ptr=*bf16 TYPE=bf16 BLOCK=4096", 4},
     {"tests/kernels/float8.py", "scale", "x_ptr=*f8e4m3 out_ptr=*f8e5m2 factor=f32 BLOCK=4096", 4},
