@@ -166,14 +166,15 @@ def sort_configs():
 
 def fitting_sort(configs, named_args, **kwargs):
     """4 to 32 elements a thread, 8 at least where rows are sorted by buckets; fewer registers, for more programs at a time, where that is
-    by buckets or digits. Several rows where they are short."""
+    with places or by digits. Several rows where they are short."""
     block = triton.next_power_of_2(named_args["cols"])
     if block <= SHORT:
         return [c for c in configs if fits_short_rows(block, c.kwargs["ROWS"], c.num_warps)]
     configs = [c for c in configs if c.kwargs["ROWS"] == 1]
     by_buckets = 1024 <= block and block <= 8192
     kept = [c for c in configs if (8 if by_buckets else 4) * 32 * c.num_warps <= block and block <= 32 * 32 * c.num_warps]
-    kept = [c for c in kept if c.maxnreg is None or block >= 1024]
+    with_places = named_args["index_ptr"] is not None and block >= 1024
+    kept = [c for c in kept if c.maxnreg is None or with_places]
     return kept if len(kept) > 0 else configs[-2:-1]
 
 

@@ -246,7 +246,7 @@ bool has_slots(const LinearLayout& layout, bool in_place) {
   return bits == layout.total_out_bits();
 }
 
-/// Of few elements each warp has a copy: to sort that takes no more instructions than exchanges between warps, and no
+/// Of few elements each warp sorts a copy: that takes no more instructions than exchanges between warps, and no
 /// barriers.
 std::optional<LinearLayout> in_each_warp(const LinearLayout& operand) {
   constexpr int kMostOfLane = 4;
@@ -347,22 +347,10 @@ LinearLayout in_order_of_last(const LinearLayout& tile, int64_t n) {
   return LinearLayout({std::move(offset)}, tile.outs());
 }
 
-/// The elements of one row in order, `each` of a thread.
-LinearLayout in_groups_of_last(const LinearLayout& tile, int64_t n, int64_t each) {
-  std::vector<LinearLayout::In> ins{{Dim::Register, {}}, {Dim::Lane, {}}, {Dim::Warp, {}}};
-  for (int64_t bit = 1; bit < n; bit *= 2) {
-    auto& bases = ins[bit < each ? 0 : bit < 32 * each ? 1 : 2].bases;
-    bases.emplace_back(tile.outs().size(), 0);
-    bases.back().back() = int32_t(bit);
-  }
-  return LinearLayout(std::move(ins), tile.outs());
-}
-
 }  // namespace
 
 SortPlan plan_sort(const LinearLayout& operand, int64_t kept, bool merge) {
-  SortPlan plan;
-  plan.begin = begin_of(operand, merge);
+  SortPlan plan{begin_of(operand, merge), {}, {}};
   Planner planner(plan.begin, kept, merge);
   plan.moves = planner.run();
   plan.end = planner.layout();
@@ -370,16 +358,7 @@ SortPlan plan_sort(const LinearLayout& operand, int64_t kept, bool merge) {
 }
 
 SortPlan plan_sort(const ir::Op& op) {
-  const LinearLayout& operand = *op.operand(0)->type.layout;
-  SortPlan plan = plan_sort(operand, op.result()->type.shape.back(), op.get(ir::attr::merge));
-  // Two elements a lane are worth the barriers that it takes to have one warp sort for all.
-  const int64_t n = op.operand(0)->type.shape.back();
-  if (n >= 64 && n == op.operand(0)->type.num_elements() && in_each_warp(operand)) {
-    const int64_t taken = scratch_of(operand, plan.begin, sort_key_bytes(op.operand(0)->type));
-    plan.result = (taken + 15) / 16 * 16;
-    plan.in_order = in_order_of_last(plan.end, op.result()->type.shape.back());
-  }
-  return plan;
+  return plan_sort(*op.operand(0)->type.layout, op.result()->type.shape.back(), op.get(ir::attr::merge));
 }
 
 int sort_key_bytes(const ir::Type& type) { return type.bits() == 64 ? 8 : 4; }
@@ -411,31 +390,24 @@ std::optional<BucketSort> plan_bucket_sort(const ir::Op& op) {
   const LinearLayout& layout = *type.layout;
   const int64_t n = type.shape.back();
   if (op.get(ir::attr::merge) || op.result()->type.shape.back() != n || type.num_elements() != n) return std::nullopt;
-  if (n < kLeastElements || n > kMostElements || type.bits() < 16) return std::nullopt;
+  if (n < kLeastElements || n > kMostElements || type.bits() < 32) return std::nullopt;
   const int bits = layout.in_bits(Dim::Register) + layout.in_bits(Dim::Lane) + layout.in_bits(Dim::Warp);
   const int64_t threads = int64_t(32) << layout.in_bits(Dim::Warp), each = n / threads;
   if (int64_t(1) << bits != n || layout.in_bits(Dim::Block) != 0 || each < 4 || each > 32) return std::nullopt;
-  const int64_t places = type.bits() == 16 ? 0 : ends_in_place(op.operand(0), type.bits() / 2);
+  const int64_t places = ends_in_place(op.operand(0), type.bits() / 2);
   if (type.bits() == 32 && places > 0 && places < kHalfOfWord) return std::nullopt;
   BucketSort plan;
   plan.elements = n;
-  plan.numbered = type.bits() == 16;
-  plan.distinct = places > 0 || plan.numbered;
+  plan.distinct = places > 0;
   plan.warps = int(threads / 32);
-  constexpr int64_t kMostInHalo = 8;
-  const int64_t key_bytes = sort_key_bytes(type);
-  plan.each = int(each);
-  plan.halo = key_bytes == 8 ? 0 : int(std::min(each, kMostInHalo));  // twice as many registers than there are
-  plan.in_order = plan.halo > 0 ? in_groups_of_last(layout, n, each) : in_order_of_last(layout, n);
-  plan.group_bytes = each * key_bytes + (plan.halo > 0 ? 16 : 0);  // so that threads read theirs from different banks
+  plan.in_order = in_order_of_last(layout, n);
   plan.num_buckets = n <= 4096 ? 2 * n : n;
   plan.num_cells = n / 4;
   const int64_t of_thread = plan.num_buckets / threads;
   plan.padded = of_thread > 4 ? int(of_thread) : 0;
-  plan.first = plan.halo > 0 ? plan.group_bytes : 0;
-  plan.buckets = threads * plan.group_bytes + 2 * plan.first;
-  plan.cells = plan.first;  // no more in use when keys come
-  plan.records = plan.buckets + 4 * (plan.num_buckets + (plan.padded ? 4 * threads : 0));
+  plan.buckets = n * sort_key_bytes(type);
+  plan.cells = plan.buckets + 4 * (plan.num_buckets + (plan.padded ? 4 * threads : 0));
+  plan.records = plan.cells + 4 * plan.num_cells;
   plan.bytes = plan.records + 4 * (2 * plan.warps + 4);
   if (plan.bytes > kMostBytes) return std::nullopt;
   return plan;
@@ -443,15 +415,11 @@ std::optional<BucketSort> plan_bucket_sort(const ir::Op& op) {
 
 int64_t sort_scratch(const ir::Op& op) {
   const auto buckets = plan_bucket_sort(op);
-  int64_t of_buckets = buckets ? buckets->bytes : 0;
-  if (buckets && buckets->halo > 0)
-    of_buckets = std::max(
-        of_buckets, scratch_of(buckets->in_order, *op.result()->type.layout, sort_key_bytes(op.operand(0)->type)));
+  const int64_t of_buckets = buckets ? buckets->bytes : 0;
   if (auto digits = plan_digit_sort(op)) return std::max(of_buckets, digits->bytes);
   const SortPlan plan = plan_sort(op);
   const int64_t bytes = sort_key_bytes(op.operand(0)->type);
-  const int64_t of_result = plan.result < 0 ? 0 : plan.result + op.result()->type.shape.back() * bytes;
-  int64_t most = std::max({of_buckets, of_result, scratch_of(*op.operand(0)->type.layout, plan.begin, bytes),
+  int64_t most = std::max({of_buckets, scratch_of(*op.operand(0)->type.layout, plan.begin, bytes),
                            scratch_of(plan.end, *op.result()->type.layout, bytes)});
   for (const SortMove& move : plan.moves)
     if (move.kind == SortMove::Kind::Convert) most = std::max(most, scratch_of(move.from, move.to, bytes));

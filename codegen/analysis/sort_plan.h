@@ -56,10 +56,6 @@ struct SortPlan {
   LinearLayout begin;  ///< what the operand is converted to first
   std::vector<SortMove> moves;
   LinearLayout end;  ///< where the elements are then, in order
-  /// Every warp has all elements, and the first one alone sorts them: where the others find the result in the op's
-  /// scratch, behind what the conversions take, or -1.
-  int64_t result = -1;
-  LinearLayout in_order;  ///< of the result there
 };
 
 /// The plan for a tile in the layout `operand` of whose sorted elements the
@@ -86,25 +82,18 @@ struct DigitSort {
 std::optional<DigitSort> plan_digit_sort(const ir::Op& op);
 
 /// A sort of the same rows by buckets: a sample of the keys says how dense they are in each of the cells that their
-/// upper bits tell apart, each cell gets buckets in proportion, so that most hold one key or two, and the keys lie in
-/// the order of buckets. Each thread then has so many of them, one behind the other, and as many before and behind as a
-/// bucket may hold, and compares neighbours. Where a bucket holds more, each key counts those of its bucket that go
-/// before it; where it holds very many, as of equal keys, another sort must do.
+/// upper bits tell apart, each cell gets buckets in proportion, so that most hold one key or two, and each key counts
+/// those of its bucket that go before it. Where a bucket holds very many, as of equal keys, another sort must do.
 struct BucketSort {
   static constexpr int kMostOfBucket = 32;  ///< keys, a power of two
   int64_t elements = 0;
   int warps = 0;
-  bool distinct = false;    ///< no two keys are equal
-  bool numbered = false;    ///< keys of 16 bits are the upper half of words, whose lower half tells equal ones apart
-  LinearLayout in_order;    ///< a thread's keys one behind the other; without halo, of keys in shared memory
-  int each = 0, halo = 0;   ///< keys of a thread, and those that it sees before and behind; 0: it compares none
-  int64_t group_bytes = 0;  ///< of a thread's keys in shared memory; with a halo there is a group before and behind
-  int64_t first = 0;        ///< where keys begin
+  bool distinct = false;                   ///< no two keys are equal
+  LinearLayout in_order;                   ///< of the keys in shared memory, from the beginning of the op's scratch
   int64_t num_buckets = 0, num_cells = 0;  ///< words of shared memory: counters of keys
   int padded = 0;                          ///< behind so many buckets, a thread's, four words stay free; 0: nowhere
-  int64_t buckets = 0, cells = 0,
-          records = 0;  ///< where they begin in the op's scratch; records: four words, and two a warp
-  int64_t bytes = 0;    ///< of scratch
+  int64_t buckets = 0, cells = 0, records = 0;  ///< where they begin in the op's scratch, then words a warp and one
+  int64_t bytes = 0;                            ///< of scratch
 };
 /// nullopt: such a sort does not pay, or the row is not one that each thread holds a part of. Keys of 32 bits that end
 /// in their place are spread over buckets where places fill half of their bits, so that equal numbers do not lie

@@ -19,16 +19,14 @@ class BucketSorter {
         op_(op),
         plan_(plan),
         keys_(keys),
-        key_(key),
         type_(l.element_type(key)),
         word_(l.b.getInt32Ty()),
         key_bytes_(key.bits() / 8),
         place_(l.shared_address(l.shared.offset.at(&op))),
-        first_(l.b.CreateAdd(place_, l.i32(plan.first))),
         buckets_(l.b.CreateAdd(place_, l.i32(plan.buckets))),
         cells_(l.b.CreateAdd(place_, l.i32(plan.cells))),
-        overflow_(l.b.CreateAdd(place_, l.i32(plan.records))),
-        records_(l.b.CreateAdd(overflow_, l.i32(16))),
+        records_(l.b.CreateAdd(place_, l.i32(plan.records))),
+        overflow_(l.b.CreateAdd(records_, l.i32(8 * plan.warps))),
         lane_(l.b.CreateAnd(l.thread(), l.i32(31))),
         warp_(l.b.CreateLShr(l.thread(), l.i32(5))) {}
 
@@ -62,30 +60,22 @@ class BucketSorter {
     return merge(none_is_full, l_.b.getFalse());
   }
 
-  /// The keys in order, as registers of the result.
-  Regs order() {
+  void order() {
     // All loads stand ahead of the stores: neither LLVM nor the assembler moves one over the other.
-    const std::vector<llvm::Value*> buckets = own_buckets();
+    std::vector<llvm::Value*> buckets, to;
+    for (llvm::Value* entry : entries_) buckets.push_back(load_word(bucket_at(lower_half(entry))));
     for (size_t i = 0; i < keys_.size(); ++i) {
-      llvm::Value* place = l_.b.CreateAdd(upper_half(buckets[i]), upper_half(entries_[i]));
-      l_.store_shared(key_at(place), {keys_[i]}, nullptr, op_.loc);
+      llvm::Value* rank = l_.b.CreateShl(upper_half(entries_[i]), l_.i32(kRankBit));
+      entries_[i] = in_one_register(l_.b.CreateOr(buckets[i], rank));
+      l_.store_shared(key_at(place_of(entries_[i])), {keys_[i]}, nullptr, op_.loc);
     }
     barrier();
-    if (plan_.halo == 0) {
-      order_in_buckets();
-      return l_.load_from_place(key_, *op_.result()->type.layout, plan_.in_order, first_, op_);
-    }
-    const Regs full = l_.load_shared(overflow_, word_, 4, op_.loc);
-    auto slowly = [&] {
-      order_in_buckets();
-      Regs keys;
-      load_keys(own_keys(), plan_.each, keys);
-      return keys;
-    };
-    const Regs sorted = branch(
-        l_, l_.b.CreateICmpEQ(full[1], l_.i32(0)), [&] { return compare_neighbours(full); }, slowly);
-    barrier();  // what follows uses the same shared memory
-    return l_.convert(sorted, key_, plan_.in_order, *op_.result()->type.layout, op_);
+    for (size_t i = 0; i < keys_.size(); i += kKeysAtOnce)
+      count_smaller(i, std::min(keys_.size(), i + kKeysAtOnce), to);
+    barrier();
+    for (size_t i = 0; i < keys_.size(); ++i)
+      l_.store_shared(key_at(to[i]), {keys_[i]}, l_.b.CreateICmpNE(to[i], place_of(entries_[i])), op_.loc);
+    barrier();
   }
 
  private:
@@ -94,34 +84,12 @@ class BucketSorter {
   llvm::Value* word_at(llvm::Value* base, llvm::Value* index) {
     return l_.b.CreateAdd(base, l_.b.CreateShl(index, l_.i32(2)));
   }
-  llvm::Value* key_at(llvm::Value* index) {
-    llvm::Value* group = l_.b.CreateLShr(index, l_.i32(std::countr_zero(unsigned(plan_.each))));
-    llvm::Value* at = l_.b.CreateAdd(first_, l_.b.CreateMul(index, l_.i32(key_bytes_)));
-    if (plan_.halo == 0) return at;
-    return l_.b.CreateAdd(at, l_.b.CreateShl(group, l_.i32(4)));
-  }
-  /// Where the thread's keys lie.
-  llvm::Value* own_keys() { return l_.b.CreateAdd(first_, l_.b.CreateMul(l_.thread(), l_.i32(plan_.group_bytes))); }
-  int keys_of_access() const { return 16 / key_bytes_; }
-  void load_keys(llvm::Value* address, int count, Regs& keys) {
-    for (int i = 0; i < count; i += keys_of_access()) {
-      const Regs some = l_.load_shared(l_.b.CreateAdd(address, l_.i32(i * key_bytes_)), type_,
-                                       std::min(count, keys_of_access()), op_.loc);
-      keys.insert(keys.end(), some.begin(), some.end());
-    }
-  }
-  /// Bytes from the first bucket to that one: fewer than 2^16.
-  llvm::Value* offset_of_bucket(llvm::Value* index) {
-    llvm::Value* offset = l_.b.CreateShl(index, l_.i32(2));
-    if (!plan_.padded) return offset;
+  llvm::Value* key_at(llvm::Value* index) { return l_.b.CreateAdd(place_, l_.b.CreateMul(index, l_.i32(key_bytes_))); }
+  llvm::Value* bucket_at(llvm::Value* index) {
+    llvm::Value* at = word_at(buckets_, index);
+    if (!plan_.padded) return at;
     llvm::Value* of_thread = l_.b.CreateLShr(index, l_.i32(std::countr_zero(unsigned(plan_.padded))));
-    return l_.b.CreateAdd(offset, l_.b.CreateShl(of_thread, l_.i32(4)));
-  }
-  /// The words of the keys' buckets.
-  std::vector<llvm::Value*> own_buckets() {
-    std::vector<llvm::Value*> words;
-    for (llvm::Value* entry : entries_) words.push_back(load_word(l_.b.CreateAdd(buckets_, lower_half(entry))));
-    return words;
+    return l_.b.CreateAdd(at, l_.b.CreateShl(of_thread, l_.i32(4)));
   }
   llvm::Value* lower_half(llvm::Value* word) { return l_.b.CreateAnd(word, l_.i32(0xFFFF)); }
   llvm::Value* upper_half(llvm::Value* word) { return l_.b.CreateLShr(word, l_.i32(16)); }
@@ -147,21 +115,9 @@ class BucketSorter {
   }
 
   void clear() {
-    clear_words(buckets_, (plan_.records - plan_.buckets) / 4);
+    clear_words(buckets_, (plan_.cells - plan_.buckets) / 4);
     clear_words(cells_, plan_.num_cells);
-    llvm::Value *zero = l_.i32(0), *is_first = l_.b.CreateICmpEQ(l_.thread(), zero);
-    l_.store_shared(overflow_, {zero, zero, zero, zero}, is_first, op_.loc);
-    // What the first and the last thread see beyond all keys.
-    llvm::Value* is_last = l_.b.CreateICmpEQ(l_.thread(), l_.i32(threads() - 1));
-    llvm::Value* before = l_.b.CreateAdd(place_, l_.i32((plan_.each - plan_.halo) * key_bytes_));
-    llvm::Value* behind = l_.b.CreateAdd(first_, l_.i32(threads() * plan_.group_bytes));
-    const auto of_type = [&](int64_t value) { return llvm::ConstantInt::getSigned(type_, value); };
-    for (int i = 0; i < plan_.halo; i += keys_of_access()) {
-      const size_t count = size_t(std::min(plan_.halo, keys_of_access()));
-      const std::vector<llvm::Value*> least(count, of_type(0)), greatest(count, of_type(-1));
-      l_.store_shared(l_.b.CreateAdd(before, l_.i32(i * key_bytes_)), least, is_first, op_.loc);
-      l_.store_shared(l_.b.CreateAdd(behind, l_.i32(i * key_bytes_)), greatest, is_last, op_.loc);
-    }
+    l_.store_shared(overflow_, {l_.i32(0)}, l_.b.CreateICmpEQ(l_.thread(), l_.i32(0)), op_.loc);
   }
 
   llvm::Value* upper_word(llvm::Value* key) {
@@ -228,8 +184,7 @@ class BucketSorter {
     });
   }
 
-  /// Counts the keys in their buckets. Kept of each: where its bucket lies, and how many came before it in the upper
-  /// half.
+  /// Counts the keys in their buckets. Kept of each: its bucket, and how many came before it in the upper half.
   void enter() {
     std::vector<llvm::Value*> leading, cells, buckets;
     for (llvm::Value* key : keys_) leading.push_back(leading_bits(key));
@@ -239,20 +194,17 @@ class BucketSorter {
       llvm::Value* within = l_.b.CreateZExt(l_.b.CreateShl(leading[i], l_.i32(cell_bits())), wide);
       llvm::Value* product = l_.b.CreateMul(within, l_.b.CreateZExt(lower_half(cells[i]), wide));
       llvm::Value* number = l_.b.CreateTrunc(l_.b.CreateLShr(product, uint64_t(32)), word_);
-      buckets.push_back(offset_of_bucket(l_.b.CreateAdd(upper_half(cells[i]), number)));
+      buckets.push_back(l_.b.CreateAdd(upper_half(cells[i]), number));
     }
     llvm::Value* ranks = l_.i32(0);
     for (llvm::Value* bucket : buckets) {
       llvm::Value* rank =
-          l_.hw("atom_shared_add_i32", {l_.b.CreateAdd(buckets_, bucket), l_.i32(1), l_.b.getTrue(), l_.site(op_.loc)});
+          l_.hw("atom_shared_add_i32", {bucket_at(bucket), l_.i32(1), l_.b.getTrue(), l_.site(op_.loc)});
       entries_.push_back(in_one_register(l_.b.CreateOr(bucket, l_.b.CreateShl(rank, l_.i32(16)))));
-      ranks = l_.b.CreateBinaryIntrinsic(llvm::Intrinsic::umax, ranks, rank);
+      ranks = l_.b.CreateOr(ranks, rank);
     }
-    const int limits[] = {BucketSort::kMostOfBucket, plan_.halo + 1, kFew[1], kFew[0]};
-    for (int i = 0; i < 4; ++i) {
-      llvm::Value* more = l_.b.CreateICmpUGE(ranks, l_.i32(limits[i]));
-      l_.hw("red_shared_add_i32", {l_.b.CreateAdd(overflow_, l_.i32(4 * i)), l_.i32(1), more, l_.site(op_.loc)});
-    }
+    llvm::Value* too_many = l_.b.CreateICmpUGE(ranks, l_.i32(BucketSort::kMostOfBucket));
+    l_.hw("red_shared_add_i32", {overflow_, l_.i32(1), too_many, l_.site(op_.loc)});
   }
 
   /// Where the keys of each bucket begin, in the upper half of its word; how many they are stays in the lower.
@@ -288,68 +240,6 @@ class BucketSorter {
     }
   }
 
-  // Of buckets that hold so many keys at most neighbours are compared half as many times, twice each.
-  static constexpr int kFew[] = {4, 6};
-
-  /// Each thread brings its keys, and those that may be of the same buckets, in order: in as many rounds, each of one
-  /// comparison with the neighbour before and one with that behind, as the largest bucket needs.
-  Regs compare_neighbours(const Regs& full) {
-    Regs keys;
-    llvm::Value* own = own_keys();
-    const int halo_bytes = plan_.halo * key_bytes_;
-    load_keys(l_.b.CreateSub(own, l_.i32(halo_bytes + 16)), plan_.halo, keys);
-    load_keys(own, plan_.each, keys);
-    load_keys(l_.b.CreateAdd(own, l_.i32(plan_.group_bytes)), plan_.halo, keys);
-    llvm::Value* rounds =
-        l_.b.CreateSelect(l_.b.CreateICmpEQ(full[2], l_.i32(0)), l_.i32(kFew[1] / 2), l_.i32((plan_.halo + 2) / 2));
-    rounds = l_.b.CreateSelect(l_.b.CreateICmpEQ(full[3], l_.i32(0)), l_.i32(kFew[0] / 2), rounds);
-    llvm::Function* function = l_.b.GetInsertBlock()->getParent();
-    llvm::BasicBlock *before = l_.b.GetInsertBlock(), *loop = llvm::BasicBlock::Create(l_.context, "round", function),
-                     *after = llvm::BasicBlock::Create(l_.context, "ordered", function);
-    l_.b.CreateBr(loop);
-    l_.b.SetInsertPoint(loop);
-    llvm::PHINode* round = l_.b.CreatePHI(word_, 2);
-    round->addIncoming(l_.i32(0), before);
-    std::vector<llvm::PHINode*> phis;
-    for (llvm::Value*& key : keys) {
-      phis.push_back(l_.b.CreatePHI(type_, 2));
-      phis.back()->addIncoming(key, before);
-      key = phis.back();
-    }
-    for (size_t odd : {0, 1})
-      for (size_t i = odd; i + 1 < keys.size(); i += 2) put_in_order(keys[i], keys[i + 1]);
-    llvm::Value* next = l_.b.CreateAdd(round, l_.i32(1));
-    round->addIncoming(next, loop);
-    for (size_t i = 0; i < keys.size(); ++i) phis[i]->addIncoming(keys[i], loop);
-    mark_not_to_unroll(l_.b.CreateCondBr(l_.b.CreateICmpULT(next, rounds), loop, after));
-    l_.b.SetInsertPoint(after);
-    return Regs(keys.begin() + plan_.halo, keys.begin() + plan_.halo + plan_.each);
-  }
-
-  void put_in_order(llvm::Value*& a, llvm::Value*& b) {
-    llvm::Value* smaller = l_.b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, a, b);
-    // A maximum of 64 bits would take a comparison of its own.
-    b = key_bytes_ == 8 ? l_.b.CreateXor(l_.b.CreateXor(a, b), smaller)
-                        : l_.b.CreateBinaryIntrinsic(llvm::Intrinsic::umax, a, b);
-    a = smaller;
-  }
-
-  /// Puts each key behind those of its bucket that go before it.
-  void order_in_buckets() {
-    std::vector<llvm::Value*> to;
-    const std::vector<llvm::Value*> buckets = own_buckets();
-    for (size_t i = 0; i < keys_.size(); ++i) {
-      llvm::Value* rank = l_.b.CreateShl(upper_half(entries_[i]), l_.i32(kRankBit));
-      entries_[i] = in_one_register(l_.b.CreateOr(buckets[i], rank));
-    }
-    for (size_t i = 0; i < keys_.size(); i += kKeysAtOnce)
-      count_smaller(i, std::min(keys_.size(), i + kKeysAtOnce), to);
-    barrier();
-    for (size_t i = 0; i < keys_.size(); ++i)
-      l_.store_shared(key_at(to[i]), {keys_[i]}, l_.b.CreateICmpNE(to[i], place_of(entries_[i])), op_.loc);
-    barrier();
-  }
-
   /// Where keys `first` to `end` go: behind those of their buckets that are smaller, or equal and stand before them.
   /// All of them take as many steps as the largest of their buckets has keys, but read only what lies in their own, and
   /// nothing where a key is alone, as most are: reads from anywhere in shared memory wait for each other's banks.
@@ -362,33 +252,36 @@ class BucketSorter {
     llvm::Function* function = l_.b.GetInsertBlock()->getParent();
     llvm::BasicBlock *before = l_.b.GetInsertBlock(), *loop = llvm::BasicBlock::Create(l_.context, "bucket", function),
                      *after = llvm::BasicBlock::Create(l_.context, "counted", function);
-    std::vector<llvm::Value*> ends;
+    std::vector<llvm::Value*> addresses, ends;
     for (size_t i = first; i < end; ++i) {
       llvm::Value* count = count_of(entries_[i]);
-      llvm::Value* behind = l_.b.CreateAdd(begin[i - first], count);
+      addresses.push_back(key_at(begin[i - first]));
+      llvm::Value* behind = l_.b.CreateAdd(addresses.back(), l_.b.CreateMul(count, l_.i32(key_bytes_)));
       ends.push_back(in_one_register(l_.b.CreateSelect(l_.b.CreateICmpUGT(count, l_.i32(1)), behind, l_.i32(0))));
     }
     llvm::Value* none = llvm::Constant::getAllOnesValue(type_);
     l_.b.CreateCondBr(l_.b.CreateICmpUGT(most, l_.i32(1)), loop, after);
     l_.b.SetInsertPoint(loop);
     llvm::PHINode* number = l_.b.CreatePHI(word_, 2);
-    std::vector<llvm::PHINode*> place;
+    std::vector<llvm::PHINode*> address, place;
     for (size_t i = first; i < end; ++i) {
-      place.push_back(l_.b.CreatePHI(word_, 2));
-      place.back()->addIncoming(begin[i - first], before);
+      address.push_back(l_.b.CreatePHI(word_, 2)), place.push_back(l_.b.CreatePHI(word_, 2));
+      address.back()->addIncoming(addresses[i - first], before), place.back()->addIncoming(begin[i - first], before);
     }
     std::vector<llvm::Value*> found, more;
-    for (size_t i = first; i < end; ++i) {
-      llvm::Value* index = l_.b.CreateAdd(begin[i - first], number);
-      llvm::Value* there = l_.b.CreateICmpULT(index, ends[i - first]);
+    for (size_t i = 0; i < address.size(); ++i) {
+      llvm::Value* there = l_.b.CreateICmpULT(address[i], ends[i]);
       const char* load = key_bytes_ == 8 ? "ld_shared_or_b64" : "ld_shared_or_b32";
-      found.push_back(l_.hw(load, {key_at(index), none, there, l_.site(op_.loc)}));
+      found.push_back(l_.hw(load, {address[i], none, there, l_.site(op_.loc)}));
     }
     for (size_t i = first; i < end; ++i)
       more.push_back(count_if_smaller(place[i - first], found[i - first], keys_[i], number, rank_of(entries_[i])));
     llvm::Value* next = l_.b.CreateAdd(number, l_.i32(1));
     number->addIncoming(l_.i32(0), before), number->addIncoming(next, loop);
-    for (size_t i = 0; i < place.size(); ++i) place[i]->addIncoming(more[i], loop);
+    for (size_t i = 0; i < place.size(); ++i) {
+      address[i]->addIncoming(l_.b.CreateAdd(address[i], l_.i32(key_bytes_)), loop);
+      place[i]->addIncoming(more[i], loop);
+    }
     mark_not_to_unroll(l_.b.CreateCondBr(l_.b.CreateICmpULT(next, most), loop, after));
     l_.b.SetInsertPoint(after);
     for (size_t i = first; i < end; ++i) {
@@ -416,10 +309,9 @@ class BucketSorter {
   const ir::Op& op_;
   const BucketSort& plan_;
   const Regs& keys_;
-  const ir::Type& key_;
   llvm::Type *type_, *word_;
   const int key_bytes_;
-  llvm::Value *place_, *first_, *buckets_, *cells_, *overflow_, *records_;
+  llvm::Value *place_, *buckets_, *cells_, *records_, *overflow_;
   llvm::Value *lane_, *warp_;
   llvm::Value* shift_ = nullptr;
   std::vector<llvm::Value*> entries_;
@@ -431,7 +323,12 @@ Regs sort_by_buckets(Lowering& l, const ir::Op& op, const BucketSort& plan, cons
                      const std::function<Regs()>& otherwise) {
   BucketSorter sorter(l, op, plan, keys, key);
   return branch(
-      l, sorter.count_buckets(), [&] { return sorter.order(); },
+      l, sorter.count_buckets(),
+      [&] {
+        sorter.order();
+        llvm::Value* place = l.shared_address(l.shared.offset.at(&op));
+        return l.load_from_place(key, *op.result()->type.layout, plan.in_order, place, op);
+      },
       [&] {
         l.barrier(op.loc);  // what follows uses the same shared memory
         return otherwise();

@@ -22,13 +22,13 @@ class Sorter {
     for (llvm::Value* x : l_.get(op_.operand(0))) keys_.push_back(to_key(x));
     if (auto buckets = plan_bucket_sort(op_)) {
       Regs numbers;
-      for (llvm::Value* key : keys_) numbers.push_back(to_number(key, *buckets, int64_t(numbers.size())));
+      for (llvm::Value* key : keys_) numbers.push_back(with_sign_flipped(key));
       keys_ = sort_by_buckets(l_, op_, *buckets, numbers, key_type_, [&] {
         sort_otherwise();
-        for (llvm::Value*& key : keys_) key = to_number(key, *buckets, 0);
+        for (llvm::Value*& key : keys_) key = with_sign_flipped(key);
         return keys_;
       });
-      for (llvm::Value*& key : keys_) key = from_number(key, *buckets);
+      for (llvm::Value*& key : keys_) key = with_sign_flipped(key);
     } else {
       sort_otherwise();
     }
@@ -45,20 +45,6 @@ class Sorter {
       run_network(plan_sort(op_));
   }
 
-  /// Keys as the numbers that are sorted by buckets, `index` the one of a thread's, and back. Of equal ones of 16 bits
-  /// numbers lie as far apart as others: they are those of the row's elements, over all of the lower half.
-  llvm::Value* to_number(llvm::Value* key, const BucketSort& buckets, int64_t index) {
-    if (!buckets.numbered) return with_sign_flipped(key);
-    const int64_t step = (int64_t(1) << 16) / buckets.elements, threads = 32 * buckets.warps;
-    llvm::Value* place = l_.b.CreateMul(l_.thread(), number(step));
-    llvm::Value* lower = l_.b.CreateAdd(place, number(index * threads * step));
-    return with_sign_flipped(l_.b.CreateOr(l_.b.CreateShl(key, number(16)), lower));
-  }
-  llvm::Value* from_number(llvm::Value* number_of_key, const BucketSort& buckets) {
-    llvm::Value* key = with_sign_flipped(number_of_key);
-    if (!buckets.numbered) return key;
-    return is_unsigned_ ? l_.b.CreateLShr(key, number(16)) : l_.b.CreateAShr(key, number(16));
-  }
   /// Signed keys as unsigned ones in the same order, and back.
   llvm::Value* with_sign_flipped(llvm::Value* key) {
     return is_unsigned_ ? key : l_.b.CreateXor(key, number(bits_ == 64 ? INT64_MIN : INT32_MIN));
@@ -66,26 +52,8 @@ class Sorter {
 
   void run_network(const SortPlan& plan) {
     convert(*type_.layout, plan.begin);
-    if (plan.result >= 0) return sort_by_one_warp(plan);
     for (const SortMove& move : plan.moves) apply(move);
     convert(plan.end, *op_.result()->type.layout);
-  }
-
-  void sort_by_one_warp(const SortPlan& plan) {
-    // Those before in a loop have been read.
-    if (!exchanged_) l_.barrier(op_.loc);
-    llvm::Value* place = l_.shared_address(l_.shared.offset.at(&op_) + plan.result);
-    llvm::Function* function = l_.b.GetInsertBlock()->getParent();
-    auto *sort = llvm::BasicBlock::Create(l_.context, "one_warp", function),
-         *after = llvm::BasicBlock::Create(l_.context, "sorted", function);
-    l_.b.CreateCondBr(l_.b.CreateICmpULT(l_.thread(), l_.i32(32)), sort, after);
-    l_.b.SetInsertPoint(sort);
-    for (const SortMove& move : plan.moves) apply(move);
-    l_.store_to_place(keys_, key_type_, plan.end, plan.in_order, place, op_);
-    l_.b.CreateBr(after);
-    l_.b.SetInsertPoint(after);
-    l_.barrier(op_.loc);
-    keys_ = l_.load_from_place(key_type_, *op_.result()->type.layout, plan.in_order, place, op_);
   }
 
   // ---- Keys: integers of 32 or 64 bits that compare as the elements do; for a descending order with all bits flipped.
@@ -121,9 +89,6 @@ class Sorter {
     return l_.b.CreateBitCast(key, l_.element_type(type_));
   }
 
-  llvm::Value* less(llvm::Value* a, llvm::Value* b) {
-    return is_unsigned_ ? l_.b.CreateICmpULT(a, b) : l_.b.CreateICmpSLT(a, b);
-  }
   llvm::Value* smaller(llvm::Value* a, llvm::Value* b) {
     return l_.b.CreateBinaryIntrinsic(is_unsigned_ ? llvm::Intrinsic::umin : llvm::Intrinsic::smin, a, b);
   }
@@ -196,12 +161,13 @@ class Sorter {
   // are an instruction each.
   void compare_lanes(const SortMove& move) {
     llvm::Value* upper = move.keep_smaller ? nullptr : lane_bit(move.lane);
+    const auto less = is_unsigned_ ? llvm::CmpInst::ICMP_ULT : llvm::CmpInst::ICMP_SLT;
     for (llvm::Value*& key : keys_) {
       llvm::Value* other = l_.shuffle(key, l_.i32(int64_t(1) << move.lane), true);
       if (move.keep_smaller)
         key = smaller(key, other);
       else if (key_type_.bits() == 64)
-        key = l_.b.CreateSelect(l_.b.CreateXor(less(key, other), upper), key, other);
+        key = l_.b.CreateSelect(l_.b.CreateXor(l_.b.CreateICmp(less, key, other), upper), key, other);
       else
         key = l_.b.CreateSelect(upper, greater(key, other), smaller(key, other));
     }
