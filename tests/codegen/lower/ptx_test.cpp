@@ -176,6 +176,7 @@ constexpr Case kCases[] = {
      "x_ptr=*f32 softmax_ptr=*f32 transposed_ptr=*f32 columns_ptr=*f32 numbers_ptr=*f32 BM=12 BN=192", 4},
     {"tests/kernels/widths.py", "slanted", "x_ptr=*i32 y_ptr=*i32 ROWS=96 COLUMNS=16", 4},
     {"tests/kernels/widths.py", "shapes", "x_ptr=*i32 y_ptr=*i32 A=3 B=5 C=64", 4},
+    {"tests/kernels/widths.py", "product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f32 M=64 N=24 K=128", 4},
     {"tests/kernels/dot_types.py", "product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f32 BATCH=2 M=4 N=16 K=8 OUT=f32", 4},
     {"tests/kernels/dot_types.py", "long_product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f32 M=32 N=32 BLOCK_K=32 ZERO=f32", 4},
     {"tests/kernels/dot_types.py", "product", "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 BATCH=2 M=4 N=16 K=8 OUT=f16", 4},
@@ -224,7 +225,8 @@ constexpr Case kCases[] = {
      "a_ptr=*f8e4m3 b_ptr=*f8e4m3 a_scale_ptr=*f32 b_scale_ptr=*f32 c_ptr=*f32 BLOCK_M=64 BLOCK_N=128 BLOCK_K=128 "
      "GROUP=128",
      4, "sm_90a"},
-    {"tests/kernels/dot_types.py", "begun_sums", "x_ptr=*f16 y_ptr=*f16 begin_ptr=*f32 out_ptr=*f32 FORM=constant", 4},
+    {"tests/kernels/dot_types.py", "begun_sums", "x_ptr=*f16 y_ptr=*f16 begin_ptr=*f32 out_ptr=*f32 FORM=given", 4},
+    {"tests/kernels/dot_types.py", "begun_sums", "x_ptr=*f16 y_ptr=*f16 begin_ptr=*f32 out_ptr=*f32 FORM=number", 4},
     {"tests/kernels/dot_types.py", "begun_sums", "x_ptr=*f16 y_ptr=*f16 begin_ptr=*f32 out_ptr=*f32 FORM=row", 4},
     {"tests/kernels/float8.py", "convert", "x_ptr=*f32 out_ptr=*f8e4m3 TYPE=f8e4m3 BLOCK=4096", 4},
     {"tests/kernels/float8.py", "convert", "x_ptr=*f8e4m3 out_ptr=*bf16 TYPE=bf16 BLOCK=4096", 4},
