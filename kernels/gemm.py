@@ -182,8 +182,8 @@ def leave(alone, splits, counters):
         if done > 65536:
             tl.atomic_add(counters, 0)  # acquires what was handed over
             undone = tl.atomic_xchg(counters + 1, 0)
-        tl.store(counters, 0)
-        tl.store(counters + 2, 0)
+        tl.atomic_xchg(counters, 0, sem="relaxed")
+        tl.atomic_xchg(counters + 2, 0, sem="relaxed")
     return undone
 
 
