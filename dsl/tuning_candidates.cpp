@@ -76,10 +76,6 @@ void predict(const TunedLaunch& launch, Candidate& c, CostInputs inputs) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 // Configurations of clusters stand in texts for the GPUs that have these: elsewhere nothing is wrong, unless all are
 // so.
 void leave_out_clusters(const TunedLaunch& launch, std::vector<Candidate>& candidates) {

@@ -58,8 +58,7 @@ Named find(Program& program, uint32_t address, Where where) {
   if (&program != this_worker->fiber().program && !it->second.published)
     misuse(
         "another block uses the mbarrier at offset {address} of shared memory, and no fence_mbarrier_init of the "
-        "thread "
-        "that initialised it at {other} comes between",
+        "thread that initialised it at {other} comes between",
         where, fault_at(offset, 0, it->second.site));
   return {&it->second, offset, bytes};
 }

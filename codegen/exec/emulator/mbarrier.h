@@ -12,12 +12,10 @@
 //   while threads or copies need it;
 // - arrivals come that the phase does not expect, or that may fall into this phase or the next one, because no wait and
 //   no barrier has shown that the one before is over; the same for bytes of bulk copies;
-// - another block uses one that was initialised without a fence for the cluster (fence_mbarrier_init, or an arrival
-// that
-//   is not relaxed at the cluster's barrier);
-// - a phase is waited for that never ends (a deadlock). A thread that wakes after the next phase has ended too waits
-// on,
-//   as it may on a GPU.
+// - another block uses one that was initialised without a fence for the cluster (fence_mbarrier_init, or an arrival at
+//   the cluster's barrier that is not relaxed);
+// - a phase is waited for that never ends (a deadlock). A thread that wakes after the next phase has ended too goes on
+//   waiting, as it may on a GPU.
 #pragma once
 
 #include <algorithm>
@@ -44,13 +42,12 @@ struct MBarrier {
   uint32_t expected_bytes = 0, issued_bytes = 0;  ///< of bulk copies, in the current phase
   uint64_t first_bulk_copy = 0;                   ///< of the current phase: Worker::tick(); 0: none yet
   uint64_t phase = 0;
-  bool end_seen = true;   ///< it was waited for that the phase before ended
-  uint32_t last_end = 0;  ///< when that was (SharedWrites)
-  Told arriving, told;    ///< where races are looked for: of the arrivals of this phase; of the phase before
-  uint32_t site = 0;      ///< of the initialisation
-  uint32_t by = 0;        ///< the thread that initialised it
-  bool published =
-      false;  ///< that thread has had a fence since of which other blocks learn at a barrier of the cluster
+  bool end_seen = true;    ///< it was waited for that the phase before ended
+  uint32_t last_end = 0;   ///< when that was (SharedWrites)
+  Told arriving, told;     ///< where races are looked for: of the arrivals of this phase; of the phase before
+  uint32_t site = 0;       ///< of the initialisation
+  uint32_t by = 0;         ///< the thread that initialised it
+  bool published = false;  ///< by a fence of that thread, of which other blocks learn at a barrier of the cluster
   std::vector<Late> late;  ///< the oldest first
   std::vector<Fiber*> waiting;
 

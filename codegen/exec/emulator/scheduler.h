@@ -256,9 +256,8 @@ class Worker {
   void end_turn(TurnBarrier& turn);
   void pass_turn(uint32_t number, uint32_t threads, Where where);
 
-  /// The thread is at a barrier of the cluster, and waits there for all others. Faults: it arrives twice, or waits
-  /// without having arrived.
-  /// A `relaxed` arrival tells nothing of what was done before.
+  /// The thread is at a barrier of the cluster, and waits there for all others. A `relaxed` arrival tells nothing of
+  /// what was done before. Faults: it arrives twice, or waits without having arrived.
   void cluster_arrive(bool relaxed, Where where);
   void cluster_wait(Where where);
 

@@ -8,8 +8,8 @@
 // - a warp waits for an instruction that another warp of the four never issues (a deadlock);
 // - the warps issue different instructions, or their threads give different descriptors;
 // - an operand in shared memory was stored by threads without a fence_async_shared since (shared_writes.h);
-// - an operand in shared memory changes between issue and wait: a copy or a barrier before, or a wait behind, is
-// missing;
+// - an operand in shared memory changes between issue and wait: a copy or a barrier before is missing, or a wait
+//   behind;
 // - a wait hands on the sums of an instruction that was not committed, and which no wait covers therefore;
 // - accumulators or a fragment of A come from registers, and there was no wgmma_fence since the warp's last wait.
 #pragma once
