@@ -2,7 +2,6 @@
 // Races: each planted one is found with both its places and what is missing; ordered programs have none.
 #include "codegen/exec/emulator.h"
 #include "dsl/program.h"
-#include "runtime/base/messages.h"
 #include "tests/codegen/exec/emulator_kernels.h"
 
 namespace tegula {
@@ -589,57 +588,6 @@ TEST(Races, OfKernels) {
       EXPECT_EQ(error, "no error");
     }
   }
-}
-
-// ---- Warnings of arithmetic
-
-std::string warnings_of(const std::string& body, int n, bool nans = false) {
-  auto device = make_emulator({.check_races = true, .check_nans = nans});
-  Array<int32_t> x(*device, std::vector<int32_t>(256, 1));
-  Array<float> y(*device, iota(256));
-  std::string warnings;
-  const MessageHandler before =
-      set_message_handler([&](MessageKind, std::string_view text) { warnings += std::string(text) + "\n"; });
-  Program::parse(
-      "import triton\nimport triton.language as tl\n@triton.jit\ndef kernel(x, y, n):\n"
-      "    i = tl.arange(0, 128)\n    " +
-          body + "\n",
-      "k.py")
-      .kernel("kernel")
-      .launch(*device, {1}, {.num_warps = 4}, reinterpret_cast<int32_t*>(x.address()),
-              reinterpret_cast<float*>(y.address()), n);
-  set_message_handler(before);
-  return warnings;
-}
-
-TEST(Warnings, OfIntegerArithmetic) {
-  const std::string overflow =
-      "kernel 'kernel', program (0, 0, 0), thread 0: the address of an access follows from a sum or product "
-      "of "
-      "int32 that does not fit; .to(tl.int64) of an operand gives the exact number\n";
-  // 65536 * 65536 is 0 in 32 bits, where the store is allowed.
-  EXPECT_EQ(warnings_of("tl.store(x + n * n + i, 2)", 65536), "k.py:6:5: " + overflow);
-  EXPECT_EQ(warnings_of("tl.store(x + n * n + i, 2)", 3), "");
-  EXPECT_EQ(warnings_of("tl.store(x + n * n + i, 2, mask=i < 0)", 65536), "");
-  EXPECT_EQ(warnings_of("tl.store(x + i, 7 // (tl.load(x + i) - n))", 1),
-            "k.py:6:21: kernel 'kernel', program (0, 0, 0), thread 0: integer division by 0; the result means "
-            "nothing\n");
-  EXPECT_EQ(warnings_of("tl.store(x + i, 7 // (tl.load(x + i) + n))", 1), "");
-  EXPECT_CONTAINS(warnings_of("tl.store(x + i, 7 % (tl.load(x + i) - n))", 1), "integer division by 0");
-  for (const char* shift : {"<<", ">>"}) {
-    EXPECT_CONTAINS(warnings_of(fmt::format("tl.store(x + i, tl.load(x + i) {} n)", shift), 32),
-                    "a shift by the width");
-    EXPECT_EQ(warnings_of(fmt::format("tl.store(x + i, tl.load(x + i) {} n)", shift), 31), "");
-  }
-}
-
-TEST(Warnings, OfNansWhereTheyAreBorn) {
-  const char* const kBody = "v = tl.load(y + i)\n    w = tl.sqrt(v - n)\n    tl.store(y + i, w + 1)";
-  EXPECT_EQ(warnings_of(kBody, 1), "");
-  EXPECT_EQ(warnings_of(kBody, 0, true), "");
-  EXPECT_EQ(warnings_of(kBody, 1, true),
-            "k.py:7:9: kernel 'kernel', program (0, 0, 0), thread 0: the result is a NaN, of operands that are "
-            "none\n");
 }
 
 }  // namespace
