@@ -1,11 +1,11 @@
-# The texts of kernels/*.py as rows {"name", R"(text)"} of a C++ table that kernels/library.cpp includes. Run as a
+# The texts of kernels/*.py as rows {"name", R"(text)"sv} of a C++ table that kernels/library.cpp includes. Run as a
 # script (-P, with TEXTS and TABLE) it writes the table; included, it says when.
 if(CMAKE_SCRIPT_MODE_FILE)
   set(rows "")
   foreach(text ${TEXTS})
     file(READ ${text} content)
     get_filename_component(name ${text} NAME)
-    string(APPEND rows "{\"${name}\", R\"tegula(${content})tegula\"},\n")
+    string(APPEND rows "{\"${name}\", R\"tegula(${content})tegula\"sv},\n")
   endforeach()
   file(WRITE ${TABLE} "${rows}")
   return()

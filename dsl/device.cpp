@@ -6,6 +6,7 @@
 
 #include "codegen/exec/emulator.h"
 #include "dsl/kernel.h"
+#include "dsl/language/default_capability.h"
 #include "runtime/cuda_device.h"
 
 namespace tegula {
@@ -49,6 +50,14 @@ Device* default_device(std::string* why) {
   static const auto* chosen = new auto(choose());
   if (why) *why = chosen->second;
   return chosen->first.get();
+}
+
+std::optional<int> language::default_capability() {
+  try {
+    return default_device()->info().sm;
+  } catch (const DeviceError&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace tegula

@@ -21,6 +21,8 @@ namespace tegula::kernels {
 
 namespace {
 
+using namespace std::string_view_literals;
+
 // {name, text} of each kernel text beside this file, made by the build.
 constexpr std::pair<std::string_view, std::string_view> kTexts[] = {
 #include "kernel_texts.inc"

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "dsl/hooks.h"
-#include "dsl/kernel.h"
 #include "dsl/language/checker_impl.h"
+#include "dsl/language/default_capability.h"
 #include "dsl/language/grammar_support.h"
 #include "dsl/language/host_values.h"
 
@@ -92,12 +92,7 @@ std::optional<Val> Checker::reflect(const FunctionRef& function, const Expr& cal
 }
 
 std::optional<int> Checker::capability() const {
-  if (capability_ || func_ || !host_ || untyped_) return capability_;
-  try {
-    return default_device()->info().sm;
-  } catch (const DeviceError&) {
-    return std::nullopt;
-  }
+  return capability_ || func_ || !host_ || untyped_ ? capability_ : default_capability();
 }
 
 Val Checker::target_query(const std::string& name, const std::vector<Argument>& args, Loc loc) {

@@ -6,10 +6,12 @@
 #include <random>
 
 #include "dsl/hooks.h"
+#include "dsl/language/default_capability.h"
 #include "tests/fuzz/front_end.h"
 
-// Nothing is launched here that hooks could work on.
+// Nothing is launched here that hooks could work on, and there are no devices.
 namespace tegula {
+std::optional<int> language::default_capability() { return 90; }
 bool HookedLaunch::is_descriptor(std::string_view) const { return false; }
 void HookedLaunch::zero(std::string_view) {}
 void HookedLaunch::set_block_shape(std::string_view, std::vector<int64_t>) {}
