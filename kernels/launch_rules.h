@@ -46,7 +46,7 @@ extern const LaunchRule groups_of_channels, channels_of_images;
 extern const LaunchRule group_gradients;
 
 /// PROGRAMS programs a multiprocessor, or one for each ROWS rows (1 if there is none) if these are fewer; of a
-/// cluster's programs one counts.
+/// cluster's programs one counts. Rows without columns are refused: a target is one of these.
 extern const LaunchRule losses;
 
 /// The same, but each program leaves sums over its rows for each column, of weight and bias, which bounds their number.
