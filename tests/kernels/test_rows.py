@@ -146,6 +146,15 @@ class Norms(Case):
         call(kernels.l2_norm_backward, dx, dy, Array(x.exact * 1e-9, "f32"), eps=1e-3)
         self.near(dx, dy.exact * 1e3, scale=1e3)
 
+    def group_norm_gradients(self, x, dy, weight, groups):
+        """dx, dweight and dbias in double precision."""
+        batch, channels, _ = x.shape
+        grouped = lambda a: a.reshape(batch, groups, -1)
+        r = 1 / np.sqrt(grouped(x).var(2, keepdims=True) + 1e-5)
+        n, g = (grouped(x) - grouped(x).mean(2, keepdims=True)) * r, grouped(dy * weight[:, None])
+        dx = r * (g - g.mean(2, keepdims=True) - n * (g * n).mean(2, keepdims=True))
+        return dx.reshape(x.shape), (dy * n.reshape(x.shape)).sum((0, 2)), dy.sum((0, 2))
+
     def test_group_norm_backward(self):
 
         def normed(x, groups):
@@ -157,19 +166,36 @@ class Norms(Case):
             x, dy, weight = normal((batch, channels, spatial), kind), normal((batch, channels, spatial), kind), normal(channels)
             dx, dweight, dbias = empty(x.exact.shape, kind), empty(channels), empty(channels)
             call(kernels.group_norm_backward, dx, dweight, dbias, dy, x, groups, weight)
-            n, g = normed(x.exact, groups), dy.exact * weight.exact[:, None]
-            grouped = lambda a: a.reshape(batch, groups, -1)
-            r = 1 / np.sqrt(grouped(x.exact).var(2, keepdims=True) + 1e-5)
-            exact = r * (grouped(g) - grouped(g).mean(2, keepdims=True) - grouped(n) * grouped(g * n).mean(2, keepdims=True))
-            self.near(dx, exact.reshape(x.exact.shape), kind, 4)
-            self.near(dweight, (dy.exact * n).sum((0, 2)), scale=30)
-            self.near(dbias, dy.exact.sum((0, 2)), scale=30)
+            exact = self.group_norm_gradients(x.exact, dy.exact, weight.exact, groups)
+            self.near(dx, exact[0], kind, 4)
+            self.near(dweight, exact[1], scale=30)
+            self.near(dbias, exact[2], scale=30)
             if kind == "f32":
                 self.near(dx, gradient_of(lambda x: normed(x, groups) * weight.exact[:, None], x.exact, dy.exact), scale=5)
             call(kernels.group_norm_backward, dx, None, None, dy, x, groups)
         with self.assertRaises(tegula.LaunchError) as caught:
             call(kernels.group_norm_backward, empty((0, 2, 2)), empty(2), None, normal((0, 2, 2)), normal((0, 2, 2)), 1)
         self.assertEqual(str(caught.exception), "group_norm_backward: x has no image, expected one at least")
+
+    def test_gradients_of_groups_in_registers_and_in_pieces(self):
+        """By each way, over more images than are added up at a time, far from zero, and in clusters."""
+        text = tegula.load(str(SOURCE / "kernels" / "group_norm_backward.py"))["group_norm_backward"]
+        for shape, groups, block, warps, blocks, mean in (((35, 6, 64), 3, 0, 1, 1, 0), ((2, 20, 77), 2, 0, 4, 2, 0), ((1, 12, 300), 2, 0, 4, 1, 1000),
+                                                          ((2, 10, 49), 1, 64, 1, 1, 0), ((1, 12, 300), 2, 256, 2, 1, 1000),
+                                                          ((1, 6, 900), 1, 1024, 2, 2, 0)):
+            batch, channels, spatial = shape
+            x, dy, weight = Array(normal(shape).exact + mean, "f32"), normal(shape), normal(channels)
+            dx, dweight, dbias = empty(shape), empty(channels), empty(channels)
+            partials, counters = empty(2 * batch * channels), Array(np.zeros(groups), "i32")
+            text[(batch * groups,)](dx.given, dweight.given, dbias.given, dy.given, x.given, weight.given, *[channels * spatial, spatial] * 3, batch,
+                                    channels, spatial, groups, 1e-5, partials.given, counters.given, BLOCK=block, num_warps=warps,
+                                    num_ctas=blocks if DEVICE.sm >= 90 else 1)
+            exact = self.group_norm_gradients(x.exact, dy.exact, weight.exact, groups)
+            loss = 1 if mean == 0 else 30  # the mean of numbers around it is rounded to 1/16384
+            self.near(dx, exact[0], scale=5 * loss)
+            self.near(dweight, exact[1], scale=30 * loss)
+            self.near(dbias, exact[2], scale=30)
+            self.assertTrue((counters.now() == 0).all())
 
     def test_groups_in_registers(self):
         """Groups that a program keeps, alone or in a cluster, also where they do not fill its tile."""
