@@ -54,7 +54,7 @@ bool Checker::eval_arguments(const Expr& e, std::vector<Argument>& args) {
   for (const Keyword& k : e.keywords) {
     if (k.name.empty()) {
       Val value = eval(*k.value);
-      if (const auto* dict = get_host<DictObject>(value)) {
+      if (const auto dict = dict_of(value)) {
         for (const auto& [key, item] : dict->items)
           if (key.is<std::string>()) args.push_back({key.as<std::string>(), item, false, k.loc});
         continue;

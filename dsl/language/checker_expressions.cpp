@@ -186,8 +186,7 @@ Val Checker::eval_binary(std::string_view op, Val lhs, bool lhs_typed, Val rhs, 
   if (lhs.is_poison() || rhs.is_poison()) return Val();
   if (const std::string_view method = operator_method(op); !method.empty() && lhs.is<dsl::TupleVal>())
     if (auto result = call_own_method(lhs, method, {{{}, rhs, rhs_typed, loc}}, loc)) return *result;
-  const auto *dict = get_host<DictObject>(lhs), *other = op == "|" ? get_host<DictObject>(rhs) : nullptr;
-  if (dict && other) {
+  if (const auto dict = op == "|" ? dict_of(lhs) : nullptr, other = dict ? dict_of(rhs) : nullptr; other) {
     DictObject both = *dict;
     for (const auto& [key, value] : other->items) both.set(key, value);
     return count_made(int64_t(2 * both.items.size()), loc) ? make_host(std::move(both)) : Val();

@@ -127,7 +127,7 @@ std::optional<Val> Checker::host_member(std::string_view module, std::string_vie
 
 std::optional<std::vector<Val>> Checker::iterate(const Val& v, Loc loc) {
   if (const auto* tuple = v.get_if<dsl::TupleVal>()) return *tuple->items;
-  if (const auto* dict = get_host<DictObject>(v)) {
+  if (const auto dict = dict_of(v)) {
     std::vector<Val> keys;
     for (const auto& [key, value] : dict->items) keys.push_back(key);
     return keys;
@@ -176,7 +176,7 @@ Val Checker::host_expression(const Expr& e) {
     for (size_t i = 0; i + 1 < e.children.size(); i += 2) {
       if (e.children[i]->kind == Expr::Kind::Starred) {
         Val other = eval(*e.children[i]->children[0]);
-        const auto* items = get_host<DictObject>(other);
+        const auto items = dict_of(other);
         if (!items && !other.is_poison())
           error(e.children[i]->loc, fmt::format("'**' takes a dict, found {}", dsl::describe(other)));
         if (!items) return Val();

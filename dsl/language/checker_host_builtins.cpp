@@ -102,7 +102,7 @@ struct Checker::HostBuiltin {
       if (a.value.is_poison()) return Val();
       if (!a.name.empty()) {
         dict.set(a.name, a.value);
-      } else if (const auto* other = get_host<DictObject>(a.value)) {
+      } else if (const auto other = dict_of(a.value)) {
         for (const auto& [key, value] : other->items) dict.set(key, value);
       } else {
         auto pairs = checker.iterate(a.value, a.loc);
@@ -145,7 +145,7 @@ struct Checker::HostBuiltin {
   Val len() {
     if (const auto* text = only<std::string>()) return Val(dsl::Int(text->size()));
     if (const auto* list = only<dsl::TupleVal>()) return Val(dsl::Int(list->items->size()));
-    if (const auto* dict = get_host<DictObject>(args[0].value)) return Val(dsl::Int(dict->items.size()));
+    if (const auto dict = dict_of(args[0].value)) return Val(dsl::Int(dict->items.size()));
     auto found = items();
     return found ? Val(dsl::Int(found->size())) : Val();
   }

@@ -209,7 +209,13 @@ std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, c
     return Val(dsl::Int(n->bits()));
   }
   if (const auto* text = object.get_if<std::string>()) return text_method(*text, name, args, loc);
-  if (const auto* dict = get_host<DictObject>(object)) {
+  if (const auto* launch = get_host<ArgsObject>(object); launch && name == "get") {
+    if (!takes(1, 2)) return Val();
+    const auto* key = args[0].value.get_if<std::string>();
+    const auto* value = key ? launch->args->find(*key) : nullptr;
+    return value ? launch_value(*key, *value, launch->launch) : args.size() > 1 ? args[1].value : Val(dsl::None{});
+  }
+  if (const auto dict = dict_of(object)) {
     std::vector<Val> items;
     if (name == "items" || name == "keys" || name == "values") {
       if (!takes(0, 0)) return Val();
@@ -217,14 +223,14 @@ std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, c
         items.push_back(name == "keys" ? k : name == "values" ? v : dsl::make_tuple({k, v}));
       return dsl::make_tuple(std::move(items));
     }
-    if (name == "copy") return object;
+    if (name == "copy") return Val(dsl::HostRef(dict));
     if (name == "update") {
       const Expr& target = *callee.children[0];
       if (target.kind != Expr::Kind::Name || !frame_->scope.contains(target.text))
         return error(loc, "'update' is followed on dicts that a function made itself only", "return the dict");
       DictObject changed = *dict;
       for (const Argument& a : args) {
-        const auto* other = get_host<DictObject>(a.value);
+        const auto other = dict_of(a.value);
         if (a.name.empty() && !other) return error(a.loc, "update() is evaluated of dicts and keyword arguments");
         if (!a.name.empty()) changed.set(a.name, a.value);
         for (size_t i = 0; a.name.empty() && i < other->items.size(); ++i)
@@ -240,12 +246,6 @@ std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, c
     }
   }
   if (get_host<SpecObject>(object) && name == "exec_module") return Val(dsl::None{});  // it is there
-  if (const auto* launch = get_host<ArgsObject>(object); launch && name == "get") {
-    if (!takes(1, 2)) return Val();
-    const auto* key = args[0].value.get_if<std::string>();
-    const auto* value = key ? launch->args->find(*key) : nullptr;
-    return value ? launch_value(*key, *value, launch->launch) : args.size() > 1 ? args[1].value : Val(dsl::None{});
-  }
   if (const auto* tensor = get_host<PointerObject>(object)) {
     if (name == "data_ptr") return Val(dsl::Int(tensor->pointer.address));
     if (name == "element_size" && tensor->pointer.elem)

@@ -117,6 +117,16 @@ Val launch_value(const std::string& name, const LaunchArgs::Value& value, Hooked
       value);
 }
 
+std::shared_ptr<const DictObject> dict_of(const Val& v) {
+  const auto* ref = v.get_if<dsl::HostRef>();
+  if (!ref) return nullptr;
+  const auto* launch = get_host<ArgsObject>(v);
+  if (!launch) return std::dynamic_pointer_cast<const DictObject>(*ref);
+  auto dict = std::make_shared<DictObject>();
+  for (const auto& [name, value] : launch->args->items()) dict->set(name, launch_value(name, value, launch->launch));
+  return dict;
+}
+
 std::optional<Constexpr> val_to_constexpr(const Val& v) {
   if (v.is<dsl::None>()) return Constexpr();
   if (const auto* b = v.get_if<bool>()) return *b;

@@ -128,6 +128,9 @@ Val module_ref(std::string name);
 
 /// An argument of a launch as host code sees it; of the one that a hook is called for, what the hook may change.
 Val launch_value(const std::string& name, const LaunchArgs::Value& value, HookedLaunch* launch = nullptr);
+/// The dict that a value is or, as the arguments of a launch, stands for; null for other values. Lives as long as what
+/// it returns.
+std::shared_ptr<const DictObject> dict_of(const Val& v);
 /// Nothing for a value that no constexpr argument can have.
 std::optional<Constexpr> val_to_constexpr(const Val& v);
 

@@ -482,6 +482,31 @@ TEST(Decorators, PruningGetsTheArgumentsByKeywordsToo) {
   EXPECT_EQ(configs_text(tune->prune(tune->configs, args)), "BLOCK=1 num_warps=4 num_stages=3\n");
 }
 
+TEST(Decorators, TheArgumentsOfALaunchAreADict) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"limit({**args, **config.kwargs})", "the two dicts in one"},
+      {"limit(dict(args) | config.kwargs)", "their union"},
+      {"of_all(**args) and config.kwargs['BLOCK'] <= args['n']", "keywords"},
+      {"config.kwargs['BLOCK'] <= dict(args.items())['n'] and 'n' in list(args) and len(args) == 2", "their items"},
+      {"limit(joined(args, config))", "a copy that is changed"}};
+  for (const auto& [condition, what] : cases) {
+    SCOPED_TRACE(what);
+    auto tune = autotune(
+        fmt::format("def limit(all):\n  return all['BLOCK'] <= all['n']\n"
+                    "def of_all(n, **others):\n  return n == 4 and others['m'] == 9\n"
+                    "def joined(args, config):\n  all = args.copy()\n  all.update(config.kwargs)\n  return all\n"
+                    "def prune(configs, args):\n  return [config for config in configs if {}]\n"
+                    "@triton.autotune([triton.Config({{'BLOCK': 1}}), triton.Config({{'BLOCK': 8}})], ['n'], "
+                    "prune_configs_by={{'early_config_prune': prune}})",
+                    condition));
+    ASSERT_TRUE(tune && tune->prune);
+    LaunchArgs args;
+    args.set("n", int64_t(4));
+    args.set("m", int64_t(9));
+    EXPECT_EQ(configs_text(tune->prune(tune->configs, args)), "BLOCK=1 num_warps=4 num_stages=3\n");
+  }
+}
+
 TEST(Decorators, KeywordsOfHostFunctionsAreADict) {
   auto tune = autotune(
       "def sized(base, **more):\n  return triton.Config({'BLOCK': base * more['times']}, num_warps=more.get('warps', "
