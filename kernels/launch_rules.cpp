@@ -303,9 +303,16 @@ Grid batched_products_grid(const BoundCall& call, const Config& config, int num_
 
 constexpr int64_t kMostSums = 16384;  // that programs of quantised_gemm leave, for each multiprocessor
 
+// Whether weights are scaled before they are multiplied: are_scaled() of quantised_gemm.py.
+bool has_scaled_weights(const BoundCall& call) {
+  const int64_t group = chosen(call, "group");
+  const Elem a = call.tensor("a")->elem, scales = call.tensor("scales")->elem;
+  return (group == 32 || group == 64) && (scales == a || (scales == Elem::U8 && a == Elem::BF16));
+}
+
 Grid quantised_products_grid(const BoundCall& call, const Config& config, int num_sms) {
   const int64_t tiles = tiles_of(call.extent("M"), call.extent("N"), config), group = chosen(call, "group");
-  const bool by_group = group && config["BLOCK_M"] > 1 && !config["SHARES"];
+  const bool by_group = group && config["BLOCK_M"] > 1 && !config["SHARES"] && !has_scaled_weights(call);
   const int64_t steps = std::max<int64_t>(1, ceil_div(call.extent("K"), by_group ? group : config["STEP"]));
   const int64_t room = kMostSums / (config["BLOCK_M"] * config["BLOCK_N"]);
   const int64_t programs = tiles > Workspace::kCounters ? 0 : std::min(config["PROGRAMS"], room) * num_sms;

@@ -5,14 +5,15 @@ A is M x K, float16 or bfloat16; W is N x K, as the weights of linear layers are
 uint8, the first one in the low half: PACKED = int4, -8 to 7; uint4, 0 to 15; e2m1, a sign and one of 0, 0.5, 1, 1.5, 2, 3, 4, 6.
 W[n, k] stands for (w - zeros[n, g]) * scales[n, g], g = k // GROUP, or g = 0 for GROUP = 0; `zeros` may be None. Scales of uint8
 are exponents of 2 plus 127. The products of a group are summed up and then scaled, in fp32: weights are not rounded (where the warps
-divide the tile, zeros are, to A's type, in which integers up to 128 are exact).
+divide the tile, zeros are, to A's type, in which integers up to 128 are exact). Groups of 32 and 64 whose scales are of A's type
+(SCALED) are too short for that: their weights are scaled on the way, and are then what weights of 16 bits would be.
 
-The transposed product W A^T is computed, whose instructions take 8 rows of A and more. For up to 16 rows a thread may take its part of W
+The transposed product W A^T is computed, whose instructions take 8 rows of A and more. For up to 64 rows a thread may take its part of W
 from memory in pieces of 16 bytes and have the tensor cores' operand in its registers: K is counted in the order that makes it so. Then the
 warps divide the K-steps into SHARES (0: they divide the tile), and add up their sums at the end. What weights are less is taken from the
-sums there, as that many sums of A: rows of A that are not finite give NaN. One or
-two rows of A may be multiplied without tensor cores (BLOCK_M = 1): a thread has a piece of 16 bytes of each of BLOCK_N rows of W, and no
-thread waits for another before the sums are complete. Where tiles are few, several programs share the K-steps of a tile; the last one that
+sums there, as that many sums of A: rows of A that are not finite give NaN. One row of A may be multiplied without tensor cores
+(BLOCK_M = 1): a thread has a piece of 16 bytes of each of BLOCK_N rows of W, and no thread waits for another before the sums are
+complete. Where tiles are few, several programs share the K-steps of a tile; the last one that
 is done adds up their sums in order, so that results are the same in every run.
 """
 
@@ -42,6 +43,9 @@ def configs():
             found.append(tile(m, n, 128 * products * shares, shares, stages, programs, shares, maxnreg))
         for n in [16, 32]:
             found.append(tile(m, n, 128, 1, 1, 16, 1))
+    for m in [32, 64]:
+        for n, shares, products, stages, programs in SHARED_BY_MORE_ROWS:
+            found.append(tile(m, n, 128 * products * shares, shares, stages, programs, shares))
     for m in [16, 32, 48, 64]:
         for n, k, warps, programs in [(64, 128, 4, 4), (64, 128, 4, 2), (64, 256, 4, 2), (128, 128, 4, 2), (128, 128, 8, 2), (64, 64, 4, 4),
                                       (32, 128, 2, 8), (16, 128, 1, 16), (128, 256, 8, 1)]:
@@ -61,6 +65,9 @@ SHARED = [(16, 8, 2, 1, 0, None), (16, 4, 4, 1, 0, None), (16, 4, 7, 1, 0, None)
           (32, 4, 2, 1, 0, None), (32, 4, 2, 2, 0, None), (32, 4, 4, 1, 0, None), (32, 8, 1, 1, 0, None), (32, 8, 1, 2, 0, None),
           (32, 8, 2, 1, 0, None), (32, 8, 2, 2, 0, None), (32, 16, 1, 1, 0, None), (32, 16, 1, 2, 0, None), (64, 4, 1, 2, 0, None),
           (16, 8, 2, 1, 4, None), (16, 4, 2, 1, 8, None), (32, 4, 1, 2, 4, 128), (32, 8, 1, 2, 4, None)]
+# Likewise for 17 to 64 rows of A.
+SHARED_BY_MORE_ROWS = [(16, 4, 1, 1, 0), (16, 8, 1, 1, 0), (32, 4, 1, 1, 0), (32, 8, 1, 1, 0), (32, 8, 1, 2, 0), (64, 4, 1, 1, 0), (64, 8, 1, 1, 0),
+                       (32, 4, 2, 1, 0), (32, 4, 1, 1, 4), (64, 4, 1, 1, 4)]
 
 
 def fills(config, named_args):
@@ -80,22 +87,22 @@ def whole(configs, named_args):
 
 
 def fitting(configs, named_args, **kwargs):
-    """Tiles that hold all rows of A, or 96 and more of many; of one or two rows and small groups those without tensor cores."""
+    """Tiles that hold all rows of A, or 96 and more of many; of one row and small groups those without tensor cores."""
     m = named_args["M"]
     few = []
-    if m <= 2 and named_args["GROUP"] in [32, 64]:
+    if m == 1 and named_args["GROUP"] in [32, 64]:
         # A thread's piece of W lies in one group.
         rows = [c for c in configs if c.kwargs["BLOCK_M"] == 1]
         few = [c for c in rows if c.kwargs["STEP"] < 2 * named_args["K"]]
         if len(few) == 0:
             few = rows[-1:]
-    elif m <= 16:
-        shares = [c for c in configs if c.kwargs["BLOCK_M"] == (8 if m <= 8 else 16) and c.kwargs["SHARES"] > 0]
+    elif m <= 64:
+        shares = [c for c in configs if c.kwargs["BLOCK_M"] == (8 if m <= 8 else 16 if m <= 16 else 32 if m <= 32 else 64) and c.kwargs["SHARES"] > 0]
         few = whole([c for c in shares if fills(c, named_args)], named_args)
-    if len(few) > 0:
+    if len(few) > 0 and m <= 16:
         return few
     rows = row_class(named_args["M"])
-    kept = []
+    kept = few
     for config in configs:
         m = config.kwargs["BLOCK_M"]
         if config.kwargs["SHARES"] > 0 or config.kwargs["BLOCK_N"] > triton.next_power_of_2(named_args["N"]) or config.kwargs["STEP"] > named_args["K"]:
@@ -218,22 +225,97 @@ def load_weights(w_row, first, K, row_mask, zero, PACKED: tl.constexpr, TYPE: tl
 
 
 @triton.jit
-def load_column(ptr, row, group, stride, mask, then=0):
-    """Scales or zeros of rows of W for a group, as a column of fp32. `then`: so many groups further."""
-    x = tl.load(ptr + row.to(tl.int64) * stride + group + then, mask=mask, other=0)
-    if ptr.dtype.element_ty == tl.uint8:
+def load_numbers(ptrs, mask):
+    """Zeros, or scales that are no exponents, as fp32; what is no float stays an integer."""
+    x = tl.load(ptrs, mask=mask, other=0)
+    if ptrs.dtype.element_ty == tl.uint8:
         return x.to(tl.int32)
     else:
         return x.to(tl.float32)
 
 
 @triton.jit
-def load_scales(scales_ptr, row, group, stride, mask, then=0):
-    x = load_column(scales_ptr, row, group, stride, mask, then)
-    if scales_ptr.dtype.element_ty == tl.uint8:
+def load_factors(ptrs, mask):
+    """Scales as fp32."""
+    x = load_numbers(ptrs, mask)
+    if ptrs.dtype.element_ty == tl.uint8:
         return power_of_two(x)
     else:
         return x
+
+
+@triton.jit
+def column_ptrs(ptr, row, group, stride, then=0):
+    """Those of the scales or zeros of rows of W for a group. `then`: so many groups further."""
+    return ptr + row.to(tl.int64) * stride + group + then
+
+
+@triton.jit
+def for_each_word(x, WORDS: tl.constexpr):
+    """A number for each WORDS words of a row: R x P -> R x P WORDS."""
+    return tl.reshape(tl.broadcast_to(x[:, :, None], [x.shape[0], x.shape[1], WORDS]), [x.shape[0], x.shape[1] * WORDS])
+
+
+@triton.jit
+def bits_of_pair(x, TYPE: tl.constexpr):
+    """x as TYPE, twice in a word."""
+    bits = x.to(TYPE).to(tl.int16, bitcast=True).to(tl.int32) & 0xFFFF
+    return bits | bits << 16
+
+
+@triton.jit
+def plus(pair, more, TYPE: tl.constexpr):
+    """The sums of the two numbers of each word."""
+    if TYPE == tl.float16:
+        ASM: tl.constexpr = "add.rn.f16x2 $0, $1, $2;"
+    else:
+        ASM: tl.constexpr = "{ .reg .b32 one; mov.b32 one, 0x3F803F80; fma.rn.bf16x2 $0, $1, one, $2; }"
+    return tl.inline_asm_elementwise(ASM, "=r,r,r", [pair, more], tl.int32, True, 1)
+
+
+@triton.jit
+def times(pair, factor, TYPE: tl.constexpr):
+    """The products of the two numbers of each word."""
+    if TYPE == tl.float16:
+        ASM: tl.constexpr = "mul.rn.f16x2 $0, $1, $2;"
+    else:
+        ASM: tl.constexpr = "{ .reg .b32 none; mov.b32 none, 0x80008000; fma.rn.bf16x2 $0, $1, $2, none; }"
+    return tl.inline_asm_elementwise(ASM, "=r,r,r", [pair, factor], tl.int32, True, 1)
+
+
+@triton.jit
+def scaled_weights(w_row, scales_row, zeros_row, first, left, row_mask, PACKED: tl.constexpr, TYPE: tl.constexpr, GROUP: tl.constexpr,
+                   BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr):
+    """Columns from `first` on, `left` of which exist, of rows whose weights, scales and zeros (or None) begin at these pointers, R x 1: less
+    zeros and times scales, as TYPE. A piece of 16 bytes of a row lies in one group."""
+    ELEMENT: tl.constexpr = w_row.dtype.element_ty
+    PIECE: tl.constexpr = 32 if ELEMENT == tl.uint8 else 16
+    piece = tl.arange(0, BLOCK_K // PIECE)[None, :] * PIECE
+    there = row_mask if EVEN_K else row_mask & (piece < left)
+    group = (first + piece) // GROUP
+    scale = load_factors(scales_row + group, there)
+    zero = tl.zeros(scale.shape, tl.float32)
+    whole = zero
+    FRACTIONS: tl.constexpr = has_fractions(zeros_row)
+    if zeros_row is not None:
+        zero = load_numbers(zeros_row + group, there).to(tl.float32)
+        whole = tl.floor(zero) if FRACTIONS else zero
+    if ELEMENT == tl.uint8 and PACKED != "e2m1":
+        at = tl.arange(0, BLOCK_K // 8)[None, :]
+        word = tl.load(w_row.to(tl.pointer_type(tl.int32)) + first // 8 + at, mask=row_mask if EVEN_K else row_mask & (8 * at < left), other=0)
+        SIGNED: tl.constexpr = PACKED == "int4"
+        above: tl.constexpr = (1024 if TYPE == tl.float16 else 128) + (8 if SIGNED else 0)
+        p0, p1, p2, p3 = pairs_of_words(word, for_each_word(bits_of_pair(-(whole + above), TYPE), 4), TYPE, SIGNED)
+        if FRACTIONS:
+            less = for_each_word(bits_of_pair(whole - zero, TYPE), 4)
+            p0, p1, p2, p3 = plus(p0, less, TYPE), plus(p1, less, TYPE), plus(p2, less, TYPE), plus(p3, less, TYPE)
+        factor = for_each_word(bits_of_pair(scale, TYPE), 4)
+        return in_order(times(p0, factor, TYPE), times(p1, factor, TYPE), times(p2, factor, TYPE), times(p3, factor, TYPE), TYPE)
+    else:
+        w = load_weights(w_row, first, first + left, row_mask, 0.0, PACKED, TYPE, BLOCK_K, EVEN_K, False)
+        if zeros_row is not None:
+            w -= for_each_word(zero.to(TYPE), PIECE)
+        return w * for_each_word(scale.to(TYPE), PIECE)
 
 
 # ---- The product.
@@ -266,7 +348,7 @@ def in_fragments(x, FOUR_BITS: tl.constexpr):
 @triton.jit
 def multiply(acc, begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N, K, a_stride, b_stride, scales_stride, zeros_stride,
              PACKED: tl.constexpr, GROUP: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-             STAGES: tl.constexpr, EVEN_K: tl.constexpr):
+             STAGES: tl.constexpr, EVEN_K: tl.constexpr, SCALED: tl.constexpr):
     """Adds the products of the K-steps from `begin` to `end` to the sums of a tile, BLOCK_N rows of W x BLOCK_M rows of A."""
     TYPE: tl.constexpr = a_ptr.dtype.element_ty
     FRACTIONS: tl.constexpr = has_fractions(zeros_ptr)
@@ -279,21 +361,29 @@ def multiply(acc, begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_pt
     b_row = b_ptr + row[:, None].to(tl.int64) * b_stride
     zero = tl.zeros([BLOCK_N, 1], tl.float32)
     if zeros_ptr is not None and GROUP == 0:
-        zero = load_column(zeros_ptr, row, 0, zeros_stride, row_there)[:, None].to(tl.float32)
+        zero = load_numbers(column_ptrs(zeros_ptr, row, 0, zeros_stride), row_there)[:, None].to(tl.float32)
+    scales_row = column_ptrs(scales_ptr, row, 0, scales_stride)[:, None]
+    zeros_row = zeros_ptr
+    if zeros_ptr is not None:
+        zeros_row = column_ptrs(zeros_ptr, row, 0, zeros_stride)[:, None]
     for step in tl.range(begin, end, num_stages=STAGES):
         a = tl.load(a_ptrs, mask=col_mask if EVEN_K else col_mask & (depth < K - step * BLOCK_K)[None, :], other=0.0)
-        if GROUP > 0:
-            scale = load_scales(scales_ptr, row, step, scales_stride, row_there)
+        if SCALED:
+            first = step * BLOCK_K
+            b = scaled_weights(b_row, scales_row, zeros_row, first, K - first, row_mask, PACKED, TYPE, GROUP, BLOCK_K, EVEN_K)
+            acc = tl.dot(b, tl.trans(a), acc)
+        elif GROUP > 0:
+            scale = load_factors(column_ptrs(scales_ptr, row, step, scales_stride), row_there)
             if zeros_ptr is not None:
-                zero = load_column(zeros_ptr, row, step, zeros_stride, row_there)[:, None].to(tl.float32)
-        b = load_weights(b_row, step * BLOCK_K, K, row_mask, zero, PACKED, TYPE, BLOCK_K, EVEN_K, FRACTIONS)
-        if GROUP > 0:
+                zero = load_numbers(column_ptrs(zeros_ptr, row, step, zeros_stride), row_there)[:, None].to(tl.float32)
+            b = load_weights(b_row, step * BLOCK_K, K, row_mask, zero, PACKED, TYPE, BLOCK_K, EVEN_K, FRACTIONS)
             acc += tl.dot(b, tl.trans(a)) * scale[:, None]
         else:
+            b = load_weights(b_row, step * BLOCK_K, K, row_mask, zero, PACKED, TYPE, BLOCK_K, EVEN_K, FRACTIONS)
             acc = tl.dot(b, tl.trans(a), acc)
         a_ptrs += BLOCK_K
     if GROUP == 0:
-        acc *= load_scales(scales_ptr, row, 0, scales_stride, row_there)[:, None]
+        acc *= load_factors(column_ptrs(scales_ptr, row, 0, scales_stride), row_there)[:, None]
     return acc
 
 
@@ -403,7 +493,7 @@ def unit(ELEMENT: tl.constexpr, PACKED: tl.constexpr, TYPE: tl.constexpr):
 @triton.jit
 def multiply_shares(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N, K, a_stride, b_stride, scales_stride, zeros_stride,
                     PACKED: tl.constexpr, GROUP: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-                    STEP: tl.constexpr, SHARES: tl.constexpr, STAGES: tl.constexpr, EVEN_K: tl.constexpr):
+                    STEP: tl.constexpr, SHARES: tl.constexpr, STAGES: tl.constexpr, EVEN_K: tl.constexpr, SCALED: tl.constexpr):
     """The same with STEP / BLOCK_K products at a time, a batch whose sums are added up at the end: every SHARES of them are of as many
     warps, each of which has its operands in its registers as they come from memory, and PER products that follow each other along K.
 
@@ -413,11 +503,12 @@ def multiply_shares(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_
     ELEMENT: tl.constexpr = b_ptr.dtype.element_ty
     FOUR_BITS: tl.constexpr = ELEMENT == tl.uint8
     EXCESS: tl.constexpr = excess(ELEMENT, PACKED, TYPE)
-    UNIT: tl.constexpr = unit(ELEMENT, PACKED, TYPE)
+    UNIT: tl.constexpr = 1.0 if SCALED else unit(ELEMENT, PACKED, TYPE)
     BATCH: tl.constexpr = STEP // BLOCK_K
     PER: tl.constexpr = BATCH // SHARES
     ROWS: tl.constexpr = BATCH * BLOCK_N
-    LESS: tl.constexpr = zeros_ptr is not None or EXCESS > 0
+    LESS: tl.constexpr = not SCALED and (zeros_ptr is not None or EXCESS > 0)
+    BY_GROUP: tl.constexpr = GROUP > 0 and not SCALED
     row, row_there = rows_within(row, N, True)
     col, col_there = rows_within(first_col + tl.arange(0, BLOCK_M), M, True)
     number = tl.arange(0, BATCH)
@@ -434,14 +525,25 @@ def multiply_shares(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_
     ones = tl.full([BATCH, 16, BLOCK_K], UNIT, TYPE)
     acc = tl.zeros([BATCH, BLOCK_N, BLOCK_M], tl.float32)
     sums = tl.zeros([BATCH, 16, BLOCK_M], tl.float32)
+    # Scales of a share begin where its first columns do.
+    first_group = tl.reshape(tl.broadcast_to(first[:, None] // GROUP if SCALED else first[:, None], [BATCH, BLOCK_N]), [ROWS])
+    each_row = tl.reshape(tl.broadcast_to(row[None, :], [BATCH, BLOCK_N]), [ROWS])
+    all_there = tl.full([ROWS, 1], True, tl.int1)
+    scales_row = column_ptrs(scales_ptr, each_row, first_group, scales_stride)[:, None]
+    zeros_row = zeros_ptr
+    if zeros_ptr is not None:
+        zeros_row = column_ptrs(zeros_ptr, each_row, first_group, zeros_stride)[:, None]
     for step in tl.range(begin, end, num_stages=STAGES):
-        b = plain_weights(b_row, step * STEP, left - step * STEP, PACKED, TYPE, BLOCK_K, EVEN_K)
-        if GROUP > 0:
+        if SCALED:
+            b = scaled_weights(b_row, scales_row, zeros_row, step * STEP, left - step * STEP, all_there, PACKED, TYPE, GROUP, BLOCK_K, EVEN_K)
+        else:
+            b = plain_weights(b_row, step * STEP, left - step * STEP, PACKED, TYPE, BLOCK_K, EVEN_K)
+        if BY_GROUP:
             group = step * BATCH + of_share
             there = tl.full([PER, SHARES, BLOCK_N], True, tl.int1) if EVEN_K else tl.broadcast_to((group + then) * GROUP < K, [PER, SHARES, BLOCK_N])
-            scale = tl.reshape(load_scales(scales_ptr, row[None, None, :], group, scales_stride, there, then), [BATCH, BLOCK_N])
+            scale = tl.reshape(load_factors(column_ptrs(scales_ptr, row[None, None, :], group, scales_stride, then), there), [BATCH, BLOCK_N])
             if zeros_ptr is not None:
-                zero = load_column(zeros_ptr, row[None, None, :], group, zeros_stride, there, then).to(tl.float32)
+                zero = load_numbers(column_ptrs(zeros_ptr, row[None, None, :], group, zeros_stride, then), there).to(tl.float32)
                 less = tl.reshape(zero, [BATCH, BLOCK_N]) + EXCESS
         if EVEN_K:
             a = tl.load(a_ptrs)
@@ -450,7 +552,7 @@ def multiply_shares(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_
         b = tl.reshape(in_fragments(b, FOUR_BITS), [BATCH, BLOCK_N, BLOCK_K])
         a = tl.reshape(in_fragments(tl.reshape(a, [BATCH * BLOCK_M, BLOCK_K]), FOUR_BITS), [BATCH, BLOCK_M, BLOCK_K])
         a = tl.trans(a, (0, 2, 1))
-        if GROUP > 0:
+        if BY_GROUP:
             products = tl.dot(b, a)
             if LESS:
                 products -= less[:, :, None] * for_all_rows(tl.dot(ones, a), BLOCK_N)
@@ -462,12 +564,12 @@ def multiply_shares(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_
         a_ptrs += STEP
     if GROUP == 0 and LESS:
         if zeros_ptr is not None:
-            zero = load_column(zeros_ptr, row, 0, zeros_stride, row_there).to(tl.float32)
+            zero = load_numbers(column_ptrs(zeros_ptr, row, 0, zeros_stride), row_there).to(tl.float32)
             less = tl.broadcast_to((zero + EXCESS)[None, :], [BATCH, BLOCK_N])
         acc -= less[:, :, None] * for_all_rows(sums, BLOCK_N)
     acc = tl.sum(tl.sum(tl.reshape(acc, [PER, SHARES, BLOCK_N, BLOCK_M]), axis=0), axis=0)
     if GROUP == 0:
-        acc *= load_scales(scales_ptr, row, 0, scales_stride, row_there)[:, None]
+        acc *= load_factors(column_ptrs(scales_ptr, row, 0, scales_stride), row_there)[:, None]
     return acc * (1 / UNIT)
 
 
@@ -515,7 +617,7 @@ def multiply_row(begin, end, row, col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N
         sums += products
     acc = tl.sum(sums, axis=1)[:, None]
     if GROUP == 0:
-        acc *= load_scales(scales_ptr, row, 0, scales_stride, row_there)[:, None]
+        acc *= load_factors(column_ptrs(scales_ptr, row, 0, scales_stride), row_there)[:, None]
     return acc
 
 
@@ -528,15 +630,23 @@ def finish(acc, row, col, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE: tl.cons
     tl.store(there, tl.trans(result), mask=(col < M)[:, None] & (row < N)[None, :])
 
 
+def are_scaled(args):
+    """Whether weights are scaled before they are multiplied: those of short groups with scales that are numbers of A's type."""
+    scales = args["scales_ptr"].dtype
+    exact = scales == args["a_ptr"].dtype or (scales == tl.uint8 and args["a_ptr"].dtype == tl.bfloat16)
+    return args["GROUP"] in [32, 64] and args["BLOCK_M"] > 1 and exact
+
+
 def columns_at_once(args):
-    """Columns of weights in a product: those of a group, or of any number of groups without tensor cores."""
-    if args["GROUP"] > 0 and args["BLOCK_M"] > 1:
+    """Columns of weights in a product: those of a group, or of any number of groups that are scaled before or without tensor cores."""
+    if args["GROUP"] > 0 and args["BLOCK_M"] > 1 and not are_scaled(args):
         return args["GROUP"]
     return min(args["STEP"] // args["SHARES"], 128) if args["SHARES"] > 0 else args["STEP"]
 
 
 @triton.autotune(configs=configs(), key=["m_class", "N", "K", "GROUP"], prune_configs_by={"early_config_prune": fitting, "top_k": 32})
 @triton.heuristics({
+    "SCALED": are_scaled,
     "BLOCK_K": lambda args: columns_at_once(args),
     "EVEN_K": lambda args: args["K"] % (args["STEP"] if args["SHARES"] > 0 else columns_at_once(args)) == 0,
 })
@@ -544,7 +654,7 @@ def columns_at_once(args):
 def quantised_gemm(out_ptr, a_ptr, b_ptr, scales_ptr, zeros_ptr, bias_ptr, M, N, K, out_stride, a_stride, b_stride, scales_stride,
                    zeros_stride, m_class, partials_ptr, counters_ptr, EPILOGUE: tl.constexpr, PACKED: tl.constexpr, GROUP: tl.constexpr,
                    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, STEP: tl.constexpr, PROGRAMS: tl.constexpr, STAGES: tl.constexpr, SHARES: tl.constexpr,
-                   BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr):
+                   BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr, SCALED: tl.constexpr):
     """About PROGRAMS programs a multiprocessor, a multiple of the number of tiles; 0: one a tile. Those of a tile leave their sums, and
     the last one sets the tile's counter back. Where SHARES divide K, BLOCK_M is M at least."""
     tiles_m = 1 if SHARES > 0 else tl.cdiv(M, BLOCK_M)
@@ -568,10 +678,10 @@ def quantised_gemm(out_ptr, a_ptr, b_ptr, scales_ptr, zeros_ptr, bias_ptr, M, N,
                            zeros_stride, PACKED, GROUP, BLOCK_N, BLOCK_K, STAGES, EVEN_K)
     elif SHARES > 0:
         acc = multiply_shares(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N, K, a_stride, b_stride, scales_stride,
-                              zeros_stride, PACKED, GROUP, BLOCK_M, BLOCK_N, BLOCK_K, STEP, SHARES, STAGES, EVEN_K)
+                              zeros_stride, PACKED, GROUP, BLOCK_M, BLOCK_N, BLOCK_K, STEP, SHARES, STAGES, EVEN_K, SCALED)
     else:
         acc = multiply(tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32), begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N,
-                       K, a_stride, b_stride, scales_stride, zeros_stride, PACKED, GROUP, BLOCK_M, BLOCK_N, BLOCK_K, STAGES, EVEN_K)
+                       K, a_stride, b_stride, scales_stride, zeros_stride, PACKED, GROUP, BLOCK_M, BLOCK_N, BLOCK_K, STAGES, EVEN_K, SCALED)
     if splits == 1:
         finish(acc, row, col, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE)
     else:
