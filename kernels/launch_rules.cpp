@@ -315,7 +315,9 @@ Grid quantised_products_grid(const BoundCall& call, const Config& config, int nu
   const bool by_group = group && config["BLOCK_M"] > 1 && !config["SHARES"] && !has_scaled_weights(call);
   const int64_t steps = std::max<int64_t>(1, ceil_div(call.extent("K"), by_group ? group : config["STEP"]));
   const int64_t room = kMostSums / (config["BLOCK_M"] * config["BLOCK_N"]);
-  const int64_t programs = tiles > Workspace::kCounters ? 0 : std::min(config["PROGRAMS"], room) * num_sms;
+  constexpr int64_t kCountersOfTile = 4;  // counters of hand_over() and leave() of gemm.py
+  const bool can_share = tiles <= Workspace::kCounters / kCountersOfTile;
+  const int64_t programs = can_share ? std::min(config["PROGRAMS"], room) * num_sms : 0;
   return {unsigned(tiles * std::clamp<int64_t>(programs / tiles, 1, steps))};
 }
 

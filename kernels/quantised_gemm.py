@@ -13,15 +13,17 @@ from memory in pieces of 16 bytes and have the tensor cores' operand in its regi
 warps divide the K-steps into SHARES (0: they divide the tile), and add up their sums at the end. What weights are less is taken from the
 sums there, as that many sums of A: rows of A that are not finite give NaN. One row of A may be multiplied without tensor cores
 (BLOCK_M = 1): a thread has a piece of 16 bytes of each of BLOCK_N rows of W, and no thread waits for another before the sums are
-complete. Where tiles are few, several programs share the K-steps of a tile; the last one that
-is done adds up their sums in order, so that results are the same in every run.
+complete. Where tiles are few, several programs share the K-steps of a tile. The last one that is done adds up their sums; where they are
+many (TOGETHER), they hand them over to each other as those of gemm.py do, and add up a part of its rows each. It is done in order, so that
+results are the same in every run.
 """
 
 import triton
 import triton.language as tl
 
+from gemm import add_shares, hand_over, leave
 from gemm_tiles import PROCESSORS, row_class
-from quantise import power_of_two, value_of
+from quantised_weights import column_ptrs, excess, has_fractions, load_factors, load_numbers, load_weights, plain_weights, scaled_weights, unit
 from tiles import activate
 
 
@@ -112,212 +114,6 @@ def fitting(configs, named_args, **kwargs):
     return kept if len(kept) > 0 else configs[-1:]
 
 
-# ---- Weights as numbers of A's type.
-
-
-@triton.jit
-def pairs_of_words(word, bias, TYPE: tl.constexpr, SIGNED: tl.constexpr):
-    """Numbers i and i + 4 of the eight in each word, i = 0 to 3, plus `bias` (two of TYPE in a word): pairs of TYPE. As bits of
-    1024 (128 in bfloat16), and with 8 more if they are signed, they become floats."""
-    EIGHT: tl.constexpr = "8" if SIGNED else "0"
-    if TYPE == tl.float16:
-        # In bits 4 to 7 numbers count 16 times as much: (1024 + 16 x) / 16.
-        ASM: tl.constexpr = f"""{{
-            .reg .b32 w<4>, next, one, part, high;
-            mov.b32 one, 0x3C003C00;
-            mov.b32 part, 0x2C002C00;
-            mov.b32 high, 0x63806380;
-            add.rn.f16x2 high, $5, high;
-            shr.u32 next, $4, 8;
-            lop3.b32 w0, $4, 0x000F000F, 0x640{EIGHT}640{EIGHT}, 0x6A;
-            lop3.b32 w1, $4, 0x00F000F0, 0x64{EIGHT}064{EIGHT}0, 0x6A;
-            lop3.b32 w2, next, 0x000F000F, 0x640{EIGHT}640{EIGHT}, 0x6A;
-            lop3.b32 w3, next, 0x00F000F0, 0x64{EIGHT}064{EIGHT}0, 0x6A;
-            fma.rn.f16x2 $0, w0, one, $5;
-            fma.rn.f16x2 $1, w1, part, high;
-            fma.rn.f16x2 $2, w2, one, $5;
-            fma.rn.f16x2 $3, w3, part, high;
-        }}"""
-    else:
-        ASM: tl.constexpr = f"""{{
-            .reg .b32 w<4>, one;
-            mov.b32 one, 0x3F803F80;
-            shr.u32 w1, $4, 4;
-            shr.u32 w2, $4, 8;
-            shr.u32 w3, $4, 12;
-            lop3.b32 w0, $4, 0x000F000F, 0x430{EIGHT}430{EIGHT}, 0x6A;
-            lop3.b32 w1, w1, 0x000F000F, 0x430{EIGHT}430{EIGHT}, 0x6A;
-            lop3.b32 w2, w2, 0x000F000F, 0x430{EIGHT}430{EIGHT}, 0x6A;
-            lop3.b32 w3, w3, 0x000F000F, 0x430{EIGHT}430{EIGHT}, 0x6A;
-            fma.rn.bf16x2 $0, w0, one, $5;
-            fma.rn.bf16x2 $1, w1, one, $5;
-            fma.rn.bf16x2 $2, w2, one, $5;
-            fma.rn.bf16x2 $3, w3, one, $5;
-        }}"""
-    return tl.inline_asm_elementwise(ASM, "=&r,=&r,=&r,=&r,r,r", [word, bias], (tl.int32, tl.int32, tl.int32, tl.int32), True, 1)
-
-
-@triton.jit
-def halves(pair, TYPE: tl.constexpr):
-    return (pair & 0xFFFF).to(tl.int16).to(TYPE, bitcast=True), (pair >> 16).to(tl.int16).to(TYPE, bitcast=True)
-
-
-@triton.jit
-def in_order(p0, p1, p2, p3, TYPE: tl.constexpr):
-    """The eight numbers of each word, R x W -> R x 8 W, of its pairs in 32 bits: pair i holds numbers i and i + 4."""
-    a0, b0 = halves(p0, TYPE)
-    a1, b1 = halves(p1, TYPE)
-    a2, b2 = halves(p2, TYPE)
-    a3, b3 = halves(p3, TYPE)
-    even = tl.join(tl.join(a0, b0), tl.join(a2, b2))  # R x W x half of a word x (number // 2)
-    odd = tl.join(tl.join(a1, b1), tl.join(a3, b3))
-    return tl.reshape(tl.join(even, odd), [p0.shape[0], 8 * p0.shape[1]])
-
-
-@triton.jit
-def integers_of_words(word, zero, PACKED: tl.constexpr, TYPE: tl.constexpr):
-    """The numbers of 4 bits in words of 32, R x W -> R x 8 W, less zero, R x 1 in fp32."""
-    SIGNED: tl.constexpr = PACKED == "int4"
-    above: tl.constexpr = (1024 if TYPE == tl.float16 else 128) + (8 if SIGNED else 0)
-    bias = (-(zero + above)).to(TYPE).to(tl.int16, bitcast=True).to(tl.int32) & 0xFFFF
-    p0, p1, p2, p3 = pairs_of_words(word, bias | bias << 16, TYPE, SIGNED)
-    return in_order(p0, p1, p2, p3, TYPE)
-
-
-@triton.jit
-def has_fractions(zeros_ptr):
-    """Whether zeros may be no integers."""
-    if zeros_ptr is not None:
-        return zeros_ptr.dtype.element_ty.is_floating()
-    else:
-        return False
-
-
-@triton.jit
-def load_weights(w_row, first, K, row_mask, zero, PACKED: tl.constexpr, TYPE: tl.constexpr, BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr,
-                 FRACTIONS: tl.constexpr):
-    """Columns from `first` on of rows that begin at w_row, BLOCK_N x 1, less zero, as numbers of TYPE. Behind K they are any."""
-    ELEMENT: tl.constexpr = w_row.dtype.element_ty
-    whole = zero
-    if FRACTIONS:  # weights become floats by way of large numbers, which have none
-        whole = tl.floor(zero)
-    if ELEMENT == tl.uint8:
-        at = first // 8 + tl.arange(0, BLOCK_K // 8)[None, :]
-        mask = row_mask if EVEN_K else row_mask & (at < K // 8)
-        word = tl.load(w_row.to(tl.pointer_type(tl.int32)) + at, mask=mask, other=0)
-        if PACKED == "e2m1":
-            code = word[:, :, None] >> 4 * tl.arange(0, 8)[None, None, :] & 15
-            return (tl.reshape(value_of(code, PACKED), [word.shape[0], BLOCK_K]) - zero).to(TYPE)
-        else:
-            w = integers_of_words(word, whole, PACKED, TYPE)
-            return w - (zero - whole).to(TYPE) if FRACTIONS else w
-    else:
-        at = first + tl.arange(0, BLOCK_K)[None, :]
-        mask = row_mask if EVEN_K else row_mask & (at < K)
-        w = tl.load(w_row + at, mask=mask, other=0.0)
-        if ELEMENT == tl.int8:
-            # As the low bits of 2^23 + 128 + w: conversions of integers are slow.
-            bits = w.to(tl.uint8, bitcast=True).to(tl.int32) ^ 0x4B000080
-            w = bits.to(tl.float32, bitcast=True) - (8388736.0 + whole)
-            return (w - (zero - whole)).to(TYPE) if FRACTIONS else w.to(TYPE)
-        else:
-            return w.to(TYPE)
-
-
-@triton.jit
-def load_numbers(ptrs, mask):
-    """Zeros, or scales that are no exponents, as fp32; what is no float stays an integer."""
-    x = tl.load(ptrs, mask=mask, other=0)
-    if ptrs.dtype.element_ty == tl.uint8:
-        return x.to(tl.int32)
-    else:
-        return x.to(tl.float32)
-
-
-@triton.jit
-def load_factors(ptrs, mask):
-    """Scales as fp32."""
-    x = load_numbers(ptrs, mask)
-    if ptrs.dtype.element_ty == tl.uint8:
-        return power_of_two(x)
-    else:
-        return x
-
-
-@triton.jit
-def column_ptrs(ptr, row, group, stride, then=0):
-    """Those of the scales or zeros of rows of W for a group. `then`: so many groups further."""
-    return ptr + row.to(tl.int64) * stride + group + then
-
-
-@triton.jit
-def for_each_word(x, WORDS: tl.constexpr):
-    """A number for each WORDS words of a row: R x P -> R x P WORDS."""
-    return tl.reshape(tl.broadcast_to(x[:, :, None], [x.shape[0], x.shape[1], WORDS]), [x.shape[0], x.shape[1] * WORDS])
-
-
-@triton.jit
-def bits_of_pair(x, TYPE: tl.constexpr):
-    """x as TYPE, twice in a word."""
-    bits = x.to(TYPE).to(tl.int16, bitcast=True).to(tl.int32) & 0xFFFF
-    return bits | bits << 16
-
-
-@triton.jit
-def plus(pair, more, TYPE: tl.constexpr):
-    """The sums of the two numbers of each word."""
-    if TYPE == tl.float16:
-        ASM: tl.constexpr = "add.rn.f16x2 $0, $1, $2;"
-    else:
-        ASM: tl.constexpr = "{ .reg .b32 one; mov.b32 one, 0x3F803F80; fma.rn.bf16x2 $0, $1, one, $2; }"
-    return tl.inline_asm_elementwise(ASM, "=r,r,r", [pair, more], tl.int32, True, 1)
-
-
-@triton.jit
-def times(pair, factor, TYPE: tl.constexpr):
-    """The products of the two numbers of each word."""
-    if TYPE == tl.float16:
-        ASM: tl.constexpr = "mul.rn.f16x2 $0, $1, $2;"
-    else:
-        ASM: tl.constexpr = "{ .reg .b32 none; mov.b32 none, 0x80008000; fma.rn.bf16x2 $0, $1, $2, none; }"
-    return tl.inline_asm_elementwise(ASM, "=r,r,r", [pair, factor], tl.int32, True, 1)
-
-
-@triton.jit
-def scaled_weights(w_row, scales_row, zeros_row, first, left, row_mask, PACKED: tl.constexpr, TYPE: tl.constexpr, GROUP: tl.constexpr,
-                   BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr):
-    """Columns from `first` on, `left` of which exist, of rows whose weights, scales and zeros (or None) begin at these pointers, R x 1: less
-    zeros and times scales, as TYPE. A piece of 16 bytes of a row lies in one group."""
-    ELEMENT: tl.constexpr = w_row.dtype.element_ty
-    PIECE: tl.constexpr = 32 if ELEMENT == tl.uint8 else 16
-    piece = tl.arange(0, BLOCK_K // PIECE)[None, :] * PIECE
-    there = row_mask if EVEN_K else row_mask & (piece < left)
-    group = (first + piece) // GROUP
-    scale = load_factors(scales_row + group, there)
-    zero = tl.zeros(scale.shape, tl.float32)
-    whole = zero
-    FRACTIONS: tl.constexpr = has_fractions(zeros_row)
-    if zeros_row is not None:
-        zero = load_numbers(zeros_row + group, there).to(tl.float32)
-        whole = tl.floor(zero) if FRACTIONS else zero
-    if ELEMENT == tl.uint8 and PACKED != "e2m1":
-        at = tl.arange(0, BLOCK_K // 8)[None, :]
-        word = tl.load(w_row.to(tl.pointer_type(tl.int32)) + first // 8 + at, mask=row_mask if EVEN_K else row_mask & (8 * at < left), other=0)
-        SIGNED: tl.constexpr = PACKED == "int4"
-        above: tl.constexpr = (1024 if TYPE == tl.float16 else 128) + (8 if SIGNED else 0)
-        p0, p1, p2, p3 = pairs_of_words(word, for_each_word(bits_of_pair(-(whole + above), TYPE), 4), TYPE, SIGNED)
-        if FRACTIONS:
-            less = for_each_word(bits_of_pair(whole - zero, TYPE), 4)
-            p0, p1, p2, p3 = plus(p0, less, TYPE), plus(p1, less, TYPE), plus(p2, less, TYPE), plus(p3, less, TYPE)
-        factor = for_each_word(bits_of_pair(scale, TYPE), 4)
-        return in_order(times(p0, factor, TYPE), times(p1, factor, TYPE), times(p2, factor, TYPE), times(p3, factor, TYPE), TYPE)
-    else:
-        w = load_weights(w_row, first, first + left, row_mask, 0.0, PACKED, TYPE, BLOCK_K, EVEN_K, False)
-        if zeros_row is not None:
-            w -= for_each_word(zero.to(TYPE), PIECE)
-        return w * for_each_word(scale.to(TYPE), PIECE)
-
-
 # ---- The product.
 
 
@@ -385,109 +181,6 @@ def multiply(acc, begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_pt
     if GROUP == 0:
         acc *= load_factors(column_ptrs(scales_ptr, row, 0, scales_stride), row_there)[:, None]
     return acc
-
-
-@triton.jit
-def plain_pairs(word, TYPE: tl.constexpr, SIGNED: tl.constexpr):
-    """Numbers i and i + 4 of the eight in each word, i = 0 to 3, as pairs of TYPE (two in a word): 2^-24 times the numbers in float16,
-    whose bits they are then, and 128 plus these in bfloat16; signed ones are 8 more."""
-    EIGHT: tl.constexpr = "8" if SIGNED else "0"
-    if TYPE == tl.float16:
-        # In bits 4 to 7 numbers count 16 times as much.
-        ASM: tl.constexpr = f"""{{
-            .reg .b32 next, part;
-            mov.b32 part, 0x2C002C00;
-            shr.u32 next, $4, 8;
-            lop3.b32 $0, $4, 0x000F000F, 0x000{EIGHT}000{EIGHT}, 0x6A;
-            lop3.b32 $1, $4, 0x00F000F0, 0x00{EIGHT}000{EIGHT}0, 0x6A;
-            lop3.b32 $2, next, 0x000F000F, 0x000{EIGHT}000{EIGHT}, 0x6A;
-            lop3.b32 $3, next, 0x00F000F0, 0x00{EIGHT}000{EIGHT}0, 0x6A;
-            mul.rn.f16x2 $1, $1, part;
-            mul.rn.f16x2 $3, $3, part;
-        }}"""
-    else:
-        ASM: tl.constexpr = f"""{{
-            .reg .b32 w<4>;
-            shr.u32 w1, $4, 4;
-            shr.u32 w2, $4, 8;
-            shr.u32 w3, $4, 12;
-            lop3.b32 $0, $4, 0x000F000F, 0x430{EIGHT}430{EIGHT}, 0x6A;
-            lop3.b32 $1, w1, 0x000F000F, 0x430{EIGHT}430{EIGHT}, 0x6A;
-            lop3.b32 $2, w2, 0x000F000F, 0x430{EIGHT}430{EIGHT}, 0x6A;
-            lop3.b32 $3, w3, 0x000F000F, 0x430{EIGHT}430{EIGHT}, 0x6A;
-        }}"""
-    return tl.inline_asm_elementwise(ASM, "=&r,=&r,=&r,=&r,r", [word], (tl.int32, tl.int32, tl.int32, tl.int32), True, 1)
-
-
-@triton.jit
-def plain_bytes(w, TYPE: tl.constexpr):
-    """int8 as TYPE, four at a time."""
-    if TYPE == tl.float16:
-        # Bits of 1024 + 128 + w.
-        ASM: tl.constexpr = """{
-            .reg .b32 w, high, less;
-            mov.b32 high, 0x64646464;
-            mov.b32 less, 0xE480E480;
-            xor.b32 w, $2, 0x80808080;
-            prmt.b32 $0, w, high, 0x4140;
-            prmt.b32 $1, w, high, 0x4342;
-            add.rn.f16x2 $0, $0, less;
-            add.rn.f16x2 $1, $1, less;
-        }"""
-    else:
-        # Bits of 128 + the lower seven bits, less those of 128 or, of what is negative, 256.
-        ASM: tl.constexpr = """{
-            .reg .b32 a, b, c, d, minus;
-            mov.b32 minus, 0xBF80BF80;
-            prmt.b32 a, $2, 0, 0x4140;
-            prmt.b32 b, $2, 0, 0x4342;
-            lop3.b32 c, a, 0x00800080, 0x43004300, 0xEA;
-            lop3.b32 d, b, 0x00800080, 0x43004300, 0xEA;
-            lop3.b32 a, a, 0x007F007F, 0x43004300, 0xEA;
-            lop3.b32 b, b, 0x007F007F, 0x43004300, 0xEA;
-            fma.rn.bf16x2 $0, c, minus, a;
-            fma.rn.bf16x2 $1, d, minus, b;
-        }"""
-    return tl.inline_asm_elementwise(ASM, "=&r,=&r,r", [w], TYPE, True, 4)
-
-
-@triton.jit
-def plain_weights(w_row, first, left, PACKED: tl.constexpr, TYPE: tl.constexpr, BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr):
-    """Columns from `first` on, `left` of which exist, of rows that begin at w_row, R x 1, as TYPE: integers of 4 bits in units and with
-    more, as unit() and excess() say."""
-    ELEMENT: tl.constexpr = w_row.dtype.element_ty
-    if ELEMENT == tl.uint8:
-        at = tl.arange(0, BLOCK_K // 8)[None, :]
-        words = w_row.to(tl.pointer_type(tl.int32)) + first // 8 + at
-        word = tl.load(words) if EVEN_K else tl.load(words, mask=8 * at < left, other=0)
-        if PACKED == "e2m1":
-            code = word[:, :, None] >> 4 * tl.arange(0, 8)[None, None, :] & 15
-            return tl.reshape(value_of(code, PACKED), [word.shape[0], BLOCK_K]).to(TYPE)
-        else:
-            p0, p1, p2, p3 = plain_pairs(word, TYPE, PACKED == "int4")
-            return in_order(p0, p1, p2, p3, TYPE)
-    else:
-        at = tl.arange(0, BLOCK_K)[None, :]
-        w = tl.load(w_row + first + at) if EVEN_K else tl.load(w_row + first + at, mask=at < left, other=0.0)
-        return plain_bytes(w, TYPE) if ELEMENT == tl.int8 else w.to(TYPE)
-
-
-@triton.jit
-def excess(ELEMENT: tl.constexpr, PACKED: tl.constexpr, TYPE: tl.constexpr):
-    """What plain_weights() has more than the weights."""
-    if ELEMENT == tl.uint8 and PACKED != "e2m1":
-        return (0 if TYPE == tl.float16 else 128) + (8 if PACKED == "int4" else 0)
-    else:
-        return 0
-
-
-@triton.jit
-def unit(ELEMENT: tl.constexpr, PACKED: tl.constexpr, TYPE: tl.constexpr):
-    """What 1 is in plain_weights()."""
-    if ELEMENT == tl.uint8 and PACKED != "e2m1" and TYPE == tl.float16:
-        return 5.9604644775390625e-08
-    else:
-        return 1.0
 
 
 @triton.jit
@@ -637,6 +330,18 @@ def are_scaled(args):
     return args["GROUP"] in [32, 64] and args["BLOCK_M"] > 1 and exact
 
 
+@triton.jit
+def sum_part(part, first_row, col, partials, splits, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr,
+             BLOCK_N: tl.constexpr, PARTS: tl.constexpr):
+    """Stores a part of a tile, which starts at row first_row of W, summed over all shares."""
+    ROWS: tl.constexpr = BLOCK_N // PARTS
+    AT_ONCE: tl.constexpr = 8192 // (ROWS * BLOCK_M)
+    AHEAD: tl.constexpr = 16 if AT_ONCE >= 16 else 8 if AT_ONCE >= 8 else 4 if AT_ONCE >= 4 else 2
+    row = part * ROWS + tl.arange(0, ROWS)
+    acc = add_shares(tl.zeros((ROWS, BLOCK_M), dtype=tl.float32), 0, partials, splits, row, AHEAD, BLOCK_N, BLOCK_M)
+    finish(acc, first_row + row, col, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE)
+
+
 def columns_at_once(args):
     """Columns of weights in a product: those of a group, or of any number of groups that are scaled before or without tensor cores."""
     if args["GROUP"] > 0 and args["BLOCK_M"] > 1 and not are_scaled(args):
@@ -644,9 +349,17 @@ def columns_at_once(args):
     return min(args["STEP"] // args["SHARES"], 128) if args["SHARES"] > 0 else args["STEP"]
 
 
+def are_many(args):
+    """Whether more than eight programs share a tile."""
+    tiles = triton.cdiv(args["N"], args["BLOCK_N"]) * triton.cdiv(args["M"], args["BLOCK_M"])
+    steps = triton.cdiv(args["K"], args["STEP"] if args["SHARES"] > 0 else columns_at_once(args))
+    return min(args["PROGRAMS"] * PROCESSORS // max(1, tiles), steps) > 8
+
+
 @triton.autotune(configs=configs(), key=["m_class", "N", "K", "GROUP"], prune_configs_by={"early_config_prune": fitting, "top_k": 32})
 @triton.heuristics({
     "SCALED": are_scaled,
+    "TOGETHER": are_many,
     "BLOCK_K": lambda args: columns_at_once(args),
     "EVEN_K": lambda args: args["K"] % (args["STEP"] if args["SHARES"] > 0 else columns_at_once(args)) == 0,
 })
@@ -654,9 +367,10 @@ def columns_at_once(args):
 def quantised_gemm(out_ptr, a_ptr, b_ptr, scales_ptr, zeros_ptr, bias_ptr, M, N, K, out_stride, a_stride, b_stride, scales_stride,
                    zeros_stride, m_class, partials_ptr, counters_ptr, EPILOGUE: tl.constexpr, PACKED: tl.constexpr, GROUP: tl.constexpr,
                    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, STEP: tl.constexpr, PROGRAMS: tl.constexpr, STAGES: tl.constexpr, SHARES: tl.constexpr,
-                   BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr, SCALED: tl.constexpr):
-    """About PROGRAMS programs a multiprocessor, a multiple of the number of tiles; 0: one a tile. Those of a tile leave their sums, and
-    the last one sets the tile's counter back. Where SHARES divide K, BLOCK_M is M at least."""
+                   BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr, SCALED: tl.constexpr, TOGETHER: tl.constexpr):
+    """About PROGRAMS programs a multiprocessor, a multiple of the number of tiles; 0: one a tile. They leave the tile's counters at zero.
+    Where SHARES divide K, BLOCK_M is M at least."""
+    PARTS: tl.constexpr = min(BLOCK_N, 16)
     tiles_m = 1 if SHARES > 0 else tl.cdiv(M, BLOCK_M)
     splits = 1
     share = 0
@@ -670,7 +384,12 @@ def quantised_gemm(out_ptr, a_ptr, b_ptr, scales_ptr, zeros_ptr, bias_ptr, M, N,
         program = program // splits
         begin = share * (steps // splits) + min(share, steps % splits)
         end = begin + steps // splits + (share < steps % splits)
-    row = program // tiles_m * BLOCK_N + tl.arange(0, BLOCK_N)
+    counters = counters_ptr + 4 * program
+    if TOGETHER:
+        if splits > 1:
+            tl.atomic_add(counters, 65536, sem="relaxed")
+    first_row = program // tiles_m * BLOCK_N
+    row = first_row + tl.arange(0, BLOCK_N)
     first_col = program % tiles_m * BLOCK_M
     col = first_col + tl.arange(0, BLOCK_M)
     if BLOCK_M == 1:
@@ -685,14 +404,23 @@ def quantised_gemm(out_ptr, a_ptr, b_ptr, scales_ptr, zeros_ptr, bias_ptr, M, N,
     if splits == 1:
         finish(acc, row, col, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE)
     else:
-        place = tl.arange(0, BLOCK_N)[:, None] + tl.arange(0, BLOCK_M)[None, :] * BLOCK_N
-        used = (col < M)[None, :]
-        sums = partials_ptr + (program * splits).to(tl.int64) * (BLOCK_N * BLOCK_M) + place
-        tl.store(sums + share * (BLOCK_N * BLOCK_M), acc, mask=used)
-        tl.debug_barrier()
-        if tl.atomic_add(counters_ptr + program, 1) == splits - 1:
-            acc = tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32)
-            for other in range(0, splits):
-                acc += tl.load(sums + other * (BLOCK_N * BLOCK_M), mask=used, other=0.0, cache_modifier=".cg")
-            finish(acc, row, col, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE)
-            tl.store(counters_ptr + program, 0)
+        partials = partials_ptr + (program * splits).to(tl.int64) * (BLOCK_N * BLOCK_M)
+        if TOGETHER:
+            alone = hand_over(acc, share, splits, partials, counters, BLOCK_N, BLOCK_M, PARTS)
+            for part in range(share, 0 if alone else PARTS, splits):
+                sum_part(part, first_row, col, partials, splits, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE, BLOCK_M, BLOCK_N, PARTS)
+            undone = leave(alone, splits, counters)
+            for part in range(0, PARTS if undone != 0 else 0):
+                if (undone >> part) % 2 != 0:
+                    sum_part(part, first_row, col, partials, splits, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE, BLOCK_M, BLOCK_N, PARTS)
+        else:
+            place = tl.arange(0, BLOCK_N)[:, None] + tl.arange(0, BLOCK_M)[None, :] * BLOCK_N
+            used = (col < M)[None, :]
+            tl.store(partials + share * (BLOCK_N * BLOCK_M) + place, acc, mask=used)
+            tl.debug_barrier()
+            if tl.atomic_add(counters, 1) == splits - 1:
+                acc = tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32)
+                for other in range(0, splits):
+                    acc += tl.load(partials + other * (BLOCK_N * BLOCK_M) + place, mask=used, other=0.0, cache_modifier=".cg")
+                finish(acc, row, col, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE)
+                tl.store(counters, 0)

@@ -160,12 +160,13 @@ class QuantisedWeights(Case):
             w = self.as_multiplied(w, m, group, "f16", "f16")
             a, c = normal((m, k), "f16"), empty((m, n))
             tiles, step = -(-n // cols), shares * per * (group or 128)
-            text[(tiles * splits,)](c.given, a.given, b.given, scales.given, zeros.given if with_zeros else None, None, m, n, k, n, k,
-                                    k if format == "int8" else k // 2, groups, groups, 8, empty(tiles * splits * rows * cols).given,
-                                    Array(np.zeros(tiles), "i32").given, EPILOGUE="none", PACKED=format if format != "int8" else "int4", GROUP=group,
-                                    BLOCK_M=rows, BLOCK_N=cols, STEP=step, SHARES=shares, STAGES=1, PROGRAMS=1, BLOCK_K=group or 128, EVEN_K=k % step == 0,
-                                    num_warps=shares, num_stages=1)
-            self.near(c, a.exact @ w.T, scale=30 * k**0.5, what=f"{m} {n} {k} {format} {group}")
+            for together in (False, True):
+                text[(tiles * splits,)](c.given, a.given, b.given, scales.given, zeros.given if with_zeros else None, None, m, n, k, n, k,
+                                        k if format == "int8" else k // 2, groups, groups, 8, empty(tiles * splits * rows * cols).given,
+                                        Array(np.zeros(4 * tiles), "i32").given, EPILOGUE="none", PACKED=format if format != "int8" else "int4", GROUP=group,
+                                        BLOCK_M=rows, BLOCK_N=cols, STEP=step, SHARES=shares, STAGES=1, PROGRAMS=1, BLOCK_K=group or 128, EVEN_K=k % step == 0,
+                                        TOGETHER=together, num_warps=shares, num_stages=1)
+                self.near(c, a.exact @ w.T, scale=30 * k**0.5, what=f"{together} {m} {n} {k} {format} {group}")
 
     def test_zeros_between_integers(self):
         for m in (1, 20):
