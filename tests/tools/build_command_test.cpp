@@ -1,9 +1,5 @@
 // tegula build: what stands in a package, and that a program launches it as it is.
 // label: device
-#include <gtest/gtest.h>
-
-#ifdef TEGULA_COMMAND
-
 #include <cstdlib>
 
 #include "codegen/exec/emulator.h"
@@ -170,9 +166,3 @@ TEST_F(Command, BuildWithWrongTypesLeavesThePackageAlone) {
 
 }  // namespace
 }  // namespace tegula
-
-#else
-
-TEST(Command, IsNotBuilt) { GTEST_SKIP() << "the tegula command is not built (TEGULA_TOOLS is off)"; }
-
-#endif

@@ -11,6 +11,11 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <string_view>
+
+#ifndef TEGULA_COMMAND  // it is not built
+#define TEGULA_COMMAND ""
+#endif
 
 namespace tegula {
 
@@ -48,6 +53,26 @@ def leave(x):
     pass
 )";
 
+/// A kernel with configurations, of which one does not compile, and a helper.
+inline const std::string kTuned = R"(import triton
+import triton.language as tl
+
+
+@triton.jit
+def doubled(x):
+    return x + x
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": b}) for b in (32, 48, 4096)], key=["n"])
+@triton.heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
+@triton.jit
+def double(x, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):
+    tl.static_assert(BLOCK != 48, f"{BLOCK=} is not for {x.dtype}")
+    tl.static_print("even", EVEN)
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + i, doubled(tl.load(x + i, mask=i < n)), mask=i < n)
+)";
+
 inline const std::string kNoPrograms = "/nonexistent";  ///< a PATH
 
 /// A folder of its own with add.py in it, and the command run there.
@@ -61,6 +86,11 @@ class Command : public testing::Test {
   ~Command() override {
     std::error_code ignored;
     fs::remove_all(folder_, ignored);
+  }
+
+  void SetUp() override {
+    if (std::string_view(TEGULA_COMMAND).empty())
+      GTEST_SKIP() << "the tegula command is not built (TEGULA_TOOLS is off)";
   }
 
   void write(const std::string& name, const std::string& text) {

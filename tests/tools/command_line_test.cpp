@@ -1,8 +1,4 @@
 // What the tegula command says of itself and of mistyped words, and what it answers as JSON.
-#include <gtest/gtest.h>
-
-#ifdef TEGULA_COMMAND
-
 #include "tests/tools/command_fixture.h"
 
 namespace tegula {
@@ -128,9 +124,3 @@ TEST_F(Command, DescribesItselfToShellsAndMan) {
 
 }  // namespace
 }  // namespace tegula
-
-#else
-
-TEST(Command, IsNotBuilt) { GTEST_SKIP() << "the tegula command is not built (TEGULA_TOOLS is off)"; }
-
-#endif

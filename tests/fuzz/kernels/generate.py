@@ -2,16 +2,9 @@
 in straight lines, loops and branches, and stores all that it has at its end."""
 
 import math
-import random
 
-INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
-FLOATS = ["float16", "bfloat16", "float32", "float64"]
-FLOAT8 = ["float8e4nv", "float8e5"]
-BITS = {
-    t: 1 if t == "int1" else 8 if t in FLOAT8 else 16 if t == "bfloat16" else int(t.lstrip("uintfloa"))
-    for t in ["int1", *INTEGERS, *FLOATS, *FLOAT8]
-}
-LENGTH = 12288  # of the arrays that kernels read
+from memory import BITS, FLOAT8, FLOATS, INTEGERS, LENGTH, Memory
+
 MOST = 2048  # elements of a tile
 ODD_MULTIPLES = [3, 5, 6, 12, 24, 40, 48, 56, 80, 96, 104, 112, 136, 144, 160, 176, 200, 208, 272, 304]
 HELPERS = {
@@ -34,17 +27,15 @@ COMMUTATIVE_PAIRS = ["largest_of_pairs", "sums_and_bits"]  # reductions take ele
 PAIRS = COMMUTATIVE_PAIRS + ["affine", "count_and_last"]
 
 
-class Kernel:
+class Kernel(Memory):
     """A kernel being written."""
 
     def __init__(self, seed):
-        self.random = random.Random(seed)
+        super().__init__(seed)
         self.lines, self.depth = [], 1
         self.tiles = []  # (name, shape, type) of what may be used
         self.scalars = ["n", "m", "pid"]
-        self.counters = []  # of the loops that are open
-        self.arrays, self.names, self.helpers = {}, 0, set()
-        self.numbers = {name: self.pick(0, 1, 2, 3, 4, 5) for name in "nm"}  # by the names of parameters
+        self.names, self.helpers = 0, set()
         extents = [16, 32, 64, 128, 256, 8, 4, 2, 1]
         if self.chance(.2):
             extents += self.random.sample(ODD_MULTIPLES, 4)
@@ -57,13 +48,7 @@ class Kernel:
         self.work = 1  # iterations of the open loops
         self.warps = self.pick(1, 2, 4, 4, 8)
 
-    # ---- Choices
-
-    def chance(self, p):
-        return self.random.random() < p
-
-    def pick(self, *choices):
-        return self.random.choice(choices)
+    # ---- Names, lines, shapes
 
     def new_name(self, prefix):
         self.names += 1
@@ -83,103 +68,6 @@ class Kernel:
 
     def known(self, shape=None, types=None):
         return [t for t in self.tiles if (shape is None or t[1] == shape) and (types is None or t[2] in types)]
-
-    # ---- Memory
-
-    def array(self, name, type_, length=LENGTH, fill="small"):
-        if name not in self.arrays:
-            self.arrays[name] = {
-                "type": type_,
-                "length": length,
-                "fill": fill,
-                "offset": self.pick(0, 0, 0, 1, 3, 8),
-                "seed": self.random.randrange(1000)
-            }
-        return name
-
-    @staticmethod
-    def along(shape, axis):
-        """The numbers 0, 1, ... along an axis of a shape."""
-        index = ", ".join(":" if i == axis else "None" for i in range(len(shape)))
-        return f"tl.arange(0, {shape[axis]})" + (f"[{index}]" if len(shape) > 1 else "")
-
-    def places(self, shape, loads=True):
-        """Offsets of a tile's elements, each another one unless they are loaded: text and their number."""
-        order = list(range(len(shape)))
-        if self.chance(.35):
-            self.random.shuffle(order)
-        stride, terms = self.pick(1, 1, 1, 1, 2), []
-        for axis in reversed(order):
-            along = self.along(shape, axis)
-            if self.chance(.08):
-                along = f"({shape[axis] - 1} - {along})"
-            if loads and self.chance(.05):
-                along = f"({along} % {self.pick(2, 5, 8)})"
-            repeats = loads and self.chance(.05)
-            by = stride
-            if stride > 1 and self.chance(.2):
-                by = self.stride_parameter(stride)
-                stride = self.numbers[by]
-            terms.append(f"{along} * {0 if repeats else by}" if repeats or stride != 1 else along)
-            stride *= shape[axis]
-            if self.chance(.2):
-                stride += self.pick(1, 4, 8, 16)
-        self.random.shuffle(terms)
-        return " + ".join(terms), stride
-
-    def places_within(self, area, shape, loads=True):
-        """Offsets below `area`, which holds more elements than the tile has."""
-        while True:
-            places, number = self.places(shape, loads)
-            if number <= area:
-                return places
-
-    def stride_parameter(self, least):
-        """A parameter that is a stride of at least so many elements: some divide by 16, some do not."""
-        value = least + self.pick(0, 0, 1, 3, 8, 16)
-        name = f"s{value}"
-        self.numbers[name] = value
-        return name
-
-    def mask(self, shape):
-        parts = []
-        for axis in self.random.sample(range(len(shape)), self.pick(1, min(2, len(shape)))):
-            limit = self.pick(str(shape[axis] // 2 + 1), str(max(1, shape[axis] - 1)), "n * 4", "m * 16", "0")
-            parts.append(f"({self.along(shape, axis)} {self.pick('<', '<', '>=')} {limit})")
-        return " & ".join(parts)
-
-    def load(self, shape, type_):
-        if type_ == "int1":
-            return f"({self.load(shape, 'int32')} > {self.pick(-3, 0, 2)})"
-        places, span = self.places(shape)
-        offset = self.pick("", "", f" + {self.pick(1, 4, 16, 64)}", " + n * 16", " + m", " + pid * 32",
-                           *(f" + {k} * {self.pick(8, 16, 128)}" for k in self.counters))
-        array = self.array(f"in_{type_}{self.pick('', '', '_b')}", type_)
-        if type_ not in FLOAT8 and len(shape) == 2 and self.chance(.12):
-            return self.load_block(array, shape)
-        options = ""
-        if self.chance(.35):
-            options += f", mask={self.mask(shape)}"
-            if self.chance(.6):
-                options += f", other={self.other(type_)}"
-        if self.chance(.05):
-            options += self.pick(', cache_modifier=".cg"', ', eviction_policy="evict_first"', ", volatile=True")
-        return f"tl.load({array}{offset} + {places}{options})"
-
-    def other(self, type_):
-        if type_ in FLOATS + FLOAT8:
-            return self.pick("0.0", "1.0", "-2.0")
-        return self.pick("0", "1", "7") if type_[0] == "u" else self.pick("0", "-1", "5")
-
-    def load_block(self, array, shape):
-        rows, cols = (self.pick(d, max(1, d - 3), d + 5) for d in shape)
-        stride = (cols + 15) // 16 * 16
-        at = f"[{self.pick('0', 'n', '-1', 'pid')}, {self.pick('0', 'm', '8')}]"
-        if shape[1] * BITS[self.arrays[array]["type"]] >= 128 and self.chance(.5):
-            self.arrays[array]["offset"] = 0
-            return f"tl.make_tensor_descriptor({array}, [{rows}, {cols}], [{stride}, 1], {list(shape)}).load({at})"
-        return (f"tl.load(tl.make_block_ptr({array}, ({rows}, {cols}), ({stride}, 1), ({at[1:-1]}), {shape}, (1, 0)), "
-                "boundary_check=(0, 1))")
 
     # ---- Expressions
 

@@ -1,0 +1,194 @@
+// label: device
+// On the emulator: what a kernel tells, and how a launch is ended.
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <regex>
+#include <thread>
+
+#include "codegen/exec/emulator.h"
+#include "runtime/store/image_cache.h"
+#include "tests/codegen/lower/ops_support.h"
+#include "tests/message_of.h"
+
+namespace tegula::ops {
+namespace {
+
+std::string error_of(const std::string& text, LaunchOptions options, Grid grid, EmulatorOptions how = {}) {
+  auto emulator = make_emulator(how);
+  Buffer x(*emulator, std::vector<int32_t>{3, 1, 4, 1, 5, 9, 2, 6});
+  try {
+    Program::parse("import triton\nimport triton.language as tl\n@triton.jit\ndef kernel(x):\n" + indented(text) + "\n",
+                   "k.py")
+        .kernel("kernel")
+        .launch(*emulator, grid, options, x.as<int32_t>());
+  } catch (const DeviceError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+std::string printed(const std::string& text, LaunchOptions options, Grid grid) {
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(error_of(text, options, grid, {.threads = 1}), "");
+  return testing::internal::GetCapturedStdout();
+}
+
+TEST(Debug, Prints) {
+  EXPECT_EQ(printed("i = tl.arange(0, 4)\nv = tl.load(x + i)\ntl.device_print('v', v)\nprint('100% of', tl.sum(v, 0))",
+                    {.num_warps = 2}, {2}),
+            "pid (0, 0, 0) idx (0) v: 3\npid (0, 0, 0) idx (1) v: 1\npid (0, 0, 0) idx (2) v: 4\n"
+            "pid (0, 0, 0) idx (3) v: 1\npid (0, 0, 0) idx () 100% of: 9\n"
+            "pid (1, 0, 0) idx (0) v: 3\npid (1, 0, 0) idx (1) v: 1\npid (1, 0, 0) idx (2) v: 4\n"
+            "pid (1, 0, 0) idx (3) v: 1\npid (1, 0, 0) idx () 100% of: 9\n");
+  // Elements in order, though rows lie in different threads; operands one after the other; iterations in turn.
+  EXPECT_EQ(printed("i = tl.arange(0, 2)[:, None] * 16 + tl.arange(0, 16)[None, :]\n"
+                    "for k in range(2):\n    tl.device_print('k ', tl.max(i, 1), k * -1.5)\nprint('done')",
+                    {.num_warps = 4}, {1}),
+            "pid (0, 0, 0) idx (0) k: (operand 0) 15\npid (0, 0, 0) idx (1) k: (operand 0) 31\n"
+            "pid (0, 0, 0) idx () k: (operand 1) -0.000000\n"
+            "pid (0, 0, 0) idx (0) k: (operand 0) 15\npid (0, 0, 0) idx (1) k: (operand 0) 31\n"
+            "pid (0, 0, 0) idx () k: (operand 1) -1.500000\npid (0, 0, 0) done\n");
+  EXPECT_EQ(
+      printed("print('h:', tl.arange(0, 2).to(tl.float16) + 1, hex=True)\nprint('', x != x, (x + 1).to(tl.int64) - "
+              "x.to(tl.int64))",
+              {}, {1}),
+      "pid (0, 0, 0) idx (0) h: 0x3c00\npid (0, 0, 0) idx (1) h: 0x4000\n"
+      "pid (0, 0, 0) idx (): (operand 0) 0\npid (0, 0, 0) idx (): (operand 1) 4\n");
+}
+
+TEST(Debug, Asserts) {
+  const std::string text =
+      "i = tl.arange(0, 8)\nv = tl.load(x + i)\ntl.device_assert(v < 9, f'{8} values', mask=v < M)\n";
+  auto with = [&](const char* mask) { return std::regex_replace(text, std::regex("M"), mask); };
+  EXPECT_EQ(error_of(with("10"), {.debug = 1}, {2}),
+            "kernel 'kernel': the assertion fails: 8 values\n  at k.py:7:5, program (0, 0, 0), thread 5");
+  EXPECT_EQ(error_of(with("9"), {.debug = 1}, {2}), "");
+  EXPECT_EQ(error_of(with("10"), {}, {2}), "");
+  EXPECT_EQ(error_of("pid = tl.program_id(0)\nassert pid < 1, 'one program'", {.debug = 1}, {2}, {.threads = 1}),
+            "kernel 'kernel': the assertion fails: one program\n  at k.py:6:5, program (1, 0, 0), thread 0");
+  EXPECT_EQ(error_of("assert tl.program_id(0) > 0", {.debug = 1}, {1}),
+            "kernel 'kernel': the assertion fails\n  at k.py:5:5, program (0, 0, 0), thread 0");
+}
+
+TEST(Debug, LaunchesAreEnded) {
+  const std::string endless = "i = 0\nwhile i < 2:\n    i = i * 1\ntl.store(x, i)";
+  EXPECT_EQ(
+      error_of(endless, {.num_warps = 1}, {1}, {.limit_steps = 1000}),
+      "kernel 'kernel': stopped after the steps of TEGULA_EMULATOR_LIMIT or EmulatorOptions: thread 0 runs, last seen "
+      "in a loop at k.py:6:5; threads 1-31 run\n  in program (0, 0, 0)");
+  EXPECT_EQ(
+      error_of(endless, {.num_warps = 1}, {1}, {.limit_s = 0.15}),
+      "kernel 'kernel': stopped at the limit of time of TEGULA_EMULATOR_LIMIT or EmulatorOptions: thread 0 runs, last "
+      "seen in a loop at k.py:6:5; threads 1-31 run\n  in program (0, 0, 0)");
+  setenv("TEGULA_EMULATOR_LIMIT", "10s,2000", 1);
+  const std::string spins = error_of("while tl.atomic_add(x, 0) == 3:\n    pass", {.num_warps = 1}, {2});
+  EXPECT_NE(spins.find("stopped after the steps"), spins.npos) << spins;
+  EXPECT_TRUE(spins.find("a loop at k.py:5:5") != spins.npos || spins.find("barrier at k.py:5:11") != spins.npos)
+      << spins;  // whichever it comes to first
+  setenv("TEGULA_EMULATOR_LIMIT", "10m", 1);
+  EXPECT_EQ(
+      error_of("pass", {}, {1}),
+      "TEGULA_EMULATOR_LIMIT is '10m'\n  hint: seconds as '2.5s', steps as '1000000', or both with a comma between");
+  unsetenv("TEGULA_EMULATOR_LIMIT");
+}
+
+TEST(Debug, TheOrderOfThreadsFollowsFromTheEnvironment) {
+  auto order = [](const char* seed) {  // in which the warps' atomic operations come
+    setenv("TEGULA_EMULATOR_SEED", seed, 1);
+    auto device = make_emulator({.threads = 1});
+    unsetenv("TEGULA_EMULATOR_SEED");
+    Buffer counter(*device, std::vector<int32_t>{0}), seen(*device, std::vector<int32_t>(128));
+    Program::parse(
+        "import triton\nimport triton.language as tl\n\n@triton.jit\ndef kernel(c, y):\n    i = tl.arange(0, 128)\n"
+        "    tl.store(y + i, tl.atomic_add(c + i * 0, 1))\n",
+        "k.py")
+        .kernel("kernel")
+        .launch(*device, {1}, {.num_warps = 4}, counter.as<int32_t>(), seen.as<int32_t>());
+    return seen.download<int32_t>();
+  };
+  EXPECT_EQ(order("7"), order("7"));
+  EXPECT_NE(order("7"), order("0"));
+  setenv("TEGULA_EMULATOR_SEED", "7x", 1);
+  EXPECT_EQ(message_of<DeviceError>([] { make_emulator(); }),
+            "TEGULA_EMULATOR_SEED is '7x', expected a whole number from 0 on");
+  unsetenv("TEGULA_EMULATOR_SEED");
+  const char* check = std::getenv("TEGULA_EMULATOR_CHECK");
+  const std::string before = check ? check : "";
+  setenv("TEGULA_EMULATOR_CHECK", "nans", 1);
+  EXPECT_EQ(message_of<DeviceError>([] { make_emulator(); }),
+            "TEGULA_EMULATOR_CHECK is 'nans', expected '1', 'nan' or '0'");
+  setenv("TEGULA_EMULATOR_CHECK", before.c_str(), 1);
+}
+
+// The code that one device has made serves the next one, of another process at that, and tells of faults as before.
+TEST(Debug, MachineCodeIsKept) {
+  char folder[] = "/tmp/tegula-code-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::string endless = "i = 0\nwhile i < 2:\n    i = i * 1\ntl.store(x, i)";
+  const std::string prints = "tl.device_print('x', tl.load(x + tl.program_id(0) * 2))";
+  const std::string assembles =
+      "p = x + tl.program_id(0)\n"
+      "tl.store(p, tl.inline_asm_elementwise('add.s32 $0, $1, 1;', '=r,r', [tl.load(p)], tl.int32, True, 1))";
+  auto told = [&](const std::string& text, EmulatorOptions how) {
+    how.threads = 1, how.limit_steps = 1000, how.optimised_at_once = true;
+    how.code_cache = std::make_shared<ImageCache>(ImageCache::Options{.folder = folder});
+    testing::internal::CaptureStdout();
+    const std::string error = error_of(text, {.num_warps = 1}, {2}, how);
+    return error + testing::internal::GetCapturedStdout();
+  };
+  auto codes = [&] { return ImageCache({.folder = folder}).stats().codes; };
+  const std::string stopped = told(endless, {}), printed = told(prints, {});
+  EXPECT_NE(stopped.find("a loop at k.py:6:5"), stopped.npos) << stopped;
+  EXPECT_EQ(printed, "pid (0, 0, 0) idx () x: 3\npid (1, 0, 0) idx () x: 4\n");
+  EXPECT_EQ(codes(), 2);
+  EXPECT_EQ(told(endless, {}), stopped);
+  EXPECT_EQ(told(prints, {}), printed);
+  EXPECT_EQ(codes(), 2);
+  for (EmulatorOptions other : {EmulatorOptions{.target = "sm_80"}, {.check_races = true}, {.baseline_cpu = true}}) {
+    const auto before = codes();
+    EXPECT_EQ(told(prints, other), printed);
+    EXPECT_EQ(codes(), before + 1);
+  }
+  const auto before = codes();
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(told(assembles, {}), "");
+  EXPECT_EQ(codes(), before + 1);
+  for (const auto& file : std::filesystem::directory_iterator(folder))  // what is damaged is made again
+    if (file.path().extension() == ".code") std::filesystem::resize_file(file.path(), 100);
+  EXPECT_EQ(told(prints, {}), printed);
+  EXPECT_EQ(told(prints, {}), printed);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Debug, CtrlCEndsALaunch) {
+  static std::atomic<int> seen = 0;
+  struct sigaction action {
+  }, before{};
+  action.sa_handler = [](int) { ++seen; };  // a program's own: it is told when the launch has ended
+  sigaction(SIGINT, &action, &before);
+  std::atomic<bool> over = false;
+  std::thread interrupter([&] {
+    while (!over) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(40));
+      kill(getpid(), SIGINT);
+    }
+  });
+  testing::internal::CaptureStderr();
+  const std::string error = error_of("i = 0\nwhile i < 2:\n    i = i * 1\ntl.store(x, i)", {.num_warps = 1}, {1});
+  over = true;
+  interrupter.join();
+  sigaction(SIGINT, &before, nullptr);
+  EXPECT_EQ(
+      error,
+      "kernel 'kernel': stopped by Ctrl-C: thread 0 runs, last seen in a loop at k.py:6:5; threads 1-31 run\n  in "
+      "program (0, 0, 0)");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), error + "\n");
+  EXPECT_GT(seen, 0);
+}
+
+}  // namespace
+}  // namespace tegula::ops
