@@ -3,19 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <future>
 #include <map>
 #include <mutex>
-#include <new>
 #include <utility>
-#include <vector>
 
 #include "runtime/base/check.h"
-#include "runtime/cuda_tensor_maps.h"
+#include "runtime/cuda_kernel.h"
 #include "runtime/driver/link.h"
-#include "runtime/driver/threads.h"
 #include "runtime/sealing.h"
 
 namespace tegula {
@@ -27,70 +22,12 @@ using cuda::Driver;
 using cuda::RelaxedCapture;
 using cuda::Result;
 
-// Dynamic shared memory that every GPU grants without being asked.
-constexpr int64_t kSharedWithoutAsking = 48 << 10;
-
-// The first CUDA version whose drivers capture overlapping launches into graphs.
-constexpr int kDependentLaunchVersion = 12030;
-
-// The next kernel of the stream may start before the one ahead of it is done: its code waits.
-constexpr cuda::LaunchAttribute kMayOverlap{cuda::LaunchAttributeId::ProgrammaticStreamSerialization, 0, 1};
-// All programs run at once.
-constexpr cuda::LaunchAttribute kCooperative{cuda::LaunchAttributeId::Cooperative, 0, 1};
-
-// Blocks of a cluster that every GPU with clusters can run; more have to be allowed.
-constexpr int kPortableBlocks = 8;
-constexpr unsigned kMostBlocksX = 0x7FFFFFFF;
-
-cuda::Stream as_stream(StreamHandle stream) { return static_cast<cuda::Stream>(stream); }
 cuda::Event as_event(EventHandle event) { return static_cast<cuda::Event>(event); }
 
-class CudaDevice;
-
-class CudaKernel final : public LoadedKernel {
- public:
-  CudaKernel(CudaDevice& device, KernelImage image, cuda::Module module);
-  ~CudaKernel() override;
-  CudaKernel(const CudaKernel&) = delete;
-  CudaKernel& operator=(const CudaKernel&) = delete;
-
-  bool try_launch(Grid grid, void* const* args, StreamHandle stream) override;
-  const KernelImage& image() const override { return image_; }
-  std::string why_inaccessible(uint64_t address) const override;
-  /// Throws the DeviceError of an assert that has failed in a launch, once.
-  void check_asserts();
-
- private:
-  void listen_for_asserts();
-  bool launch_with_maps(Grid grid, void* const* args, StreamHandle stream);
-  void start(Grid grid, void* const* args, StreamHandle stream);
-  cuda::LaunchConfig config_of(Grid grid, StreamHandle stream) const;
-  [[noreturn]] void launch_failed(Result result, Grid grid) const;
-
-  // What a launch reads, side by side.
-  decltype(Driver::launch_kernel.function) launch_kernel_;
-  decltype(Driver::launch_kernel_ex.function) launch_kernel_ex_;
-  std::vector<cuda::LaunchAttribute> attributes_;
-  unsigned blocks_;  // of a program
-  decltype(Driver::ctx_get_current.function) get_current_;
-  cuda::Context context_;
-  cuda::Function function_ = nullptr;
-  cuda::Function function_of_many_ = nullptr;  // of launches of more programs than few_programs_
-  uint64_t few_programs_;
-  unsigned threads_;
-  unsigned shared_bytes_;
-  std::unique_ptr<CudaTensorMaps> maps_;  // null: the code takes none
-  AssertFailure* failure_ = nullptr;      // in pinned memory; null: the code has no asserts
-
-  CudaDevice& device_;
-  cuda::Module module_;
-  KernelImage image_;
-};
-
-class CudaDevice final : public Device {
+class CudaDevice final : public Device, public CudaContext {
  public:
   CudaDevice(Driver driver, int ordinal, CudaOptions options)
-      : driver_(std::move(driver)), options_(std::move(options)) {
+      : CudaContext(std::move(driver)), options_(std::move(options)) {
     driver_.call(driver_.init, 0u);
     int count = 0;
     driver_.call(driver_.device_get_count, &count);
@@ -116,11 +53,6 @@ class CudaDevice final : public Device {
   }
 
   const DeviceInfo& info() const override { return info_; }
-  const Driver& driver() const { return driver_; }
-  cuda::Context context() const { return context_; }
-  /// The GPU reaches ordinary host memory by itself.
-  bool reads_host_memory() const { return reads_host_memory_; }
-  CurrentContext current() const { return CurrentContext(driver_, context_); }
 
   uint64_t allocate(size_t bytes) override {
     auto scope = current();
@@ -277,40 +209,6 @@ class CudaDevice final : public Device {
     quietly([&] { driver_.graph_exec_destroy(static_cast<cuda::GraphExec>(graph)); });
   }
 
-  // ---- Kernels with asserts. Those that have failed by then are told by each call that waits for the device.
-
-  void add_asserting(CudaKernel* kernel) {
-    std::lock_guard lock(asserting_mutex_);
-    asserting_.push_back(kernel);
-  }
-  void remove_asserting(CudaKernel* kernel) {
-    std::lock_guard lock(asserting_mutex_);
-    std::erase(asserting_, kernel);
-  }
-  void check_asserts();
-
-  // On a stream of its own, which waits for nobody.
-  void write_before_launches(uint64_t to, const void* from, size_t bytes) {
-    RelaxedCapture relaxed(driver_);
-    cuda::Stream stream = nullptr;
-    driver_.call(driver_.stream_create, &stream, unsigned(cuda::kStreamNonBlocking));
-    Result result = driver_.memcpy_to_device_async(to, from, bytes, stream);
-    if (result == Result::Success) result = driver_.stream_synchronize(stream);
-    driver_.stream_destroy(stream);
-    if (result != Result::Success) driver_.fail(driver_.memcpy_to_device_async.symbol, result);
-  }
-
-  // Runs `release` in the context. What was wrong with the device has been said by the call that met it; giving things
-  // back stays silent.
-  template <class Release>
-  void quietly(Release release) const noexcept {
-    try {
-      auto scope = current();
-      release();
-    } catch (const DeviceError&) {
-    }
-  }
-
  private:
   int attribute(cuda::DeviceAttribute which) const {
     int value = 0;
@@ -344,23 +242,12 @@ class CudaDevice final : public Device {
     }
   }
 
-  Driver driver_;
   CudaOptions options_;
   cuda::Device device_ = 0;
-  cuda::Context context_ = nullptr;
-  DeviceInfo info_;
   std::shared_future<void> warm_up_;
-  bool reads_host_memory_ = false;
   std::mutex blocks_mutex_;
   std::map<uint64_t, size_t> blocks_;  ///< what allocate() gave out: begin -> bytes
-  std::mutex asserting_mutex_;
-  std::vector<CudaKernel*> asserting_;
 };
-
-void CudaDevice::check_asserts() {
-  std::lock_guard lock(asserting_mutex_);
-  for (CudaKernel* kernel : asserting_) kernel->check_asserts();
-}
 
 Shared<LoadedKernel> CudaDevice::load(KernelImage image) {
   TEGULA_CHECK(!image.ptx.empty() || !image.cubin.empty(), "image of kernel '{}' holds no GPU code", image.kernel);
@@ -408,206 +295,6 @@ Shared<LoadedKernel> CudaDevice::load(KernelImage image) {
       driver_.fail(driver_.module_load_data.symbol, result, fmt::format("loading kernel '{}'", image.kernel));
   }
   return std::make_unique<CudaKernel>(*this, std::move(image), module);
-}
-
-// What launches of the image ask for.
-std::vector<cuda::LaunchAttribute> attributes_of(const Driver& driver, const KernelImage& image) {
-  std::vector<cuda::LaunchAttribute> attributes;
-  if (!driver.launch_kernel_ex) return attributes;
-  if (image.cooperative)
-    attributes.push_back(kCooperative);
-  else if (image.dependent_launch && driver.version >= kDependentLaunchVersion)
-    attributes.push_back(kMayOverlap);
-  if (image.num_ctas > 1) attributes.push_back({cuda::LaunchAttributeId::ClusterDimension, 0, image.num_ctas, 1, 1});
-  return attributes;
-}
-
-// Called with the device's context current; takes over `module`, also when it throws.
-CudaKernel::CudaKernel(CudaDevice& device, KernelImage image, cuda::Module module)
-    : launch_kernel_(device.driver().launch_kernel.function),
-      launch_kernel_ex_(device.driver().launch_kernel_ex.function),
-      attributes_(attributes_of(device.driver(), image)),
-      blocks_(unsigned(image.num_ctas)),
-      get_current_(device.driver().ctx_get_current.function),
-      context_(device.context()),
-      few_programs_(image.few_programs ? uint64_t(image.few_programs) : std::numeric_limits<uint64_t>::max()),
-      threads_(unsigned(image.threads())),
-      shared_bytes_(unsigned(image.shared_bytes)),
-      maps_(image.tensor_maps.empty() ? nullptr : std::make_unique<CudaTensorMaps>(device.driver(), image.tensor_maps)),
-      device_(device),
-      module_(module),
-      image_(std::move(image)) {
-  const Driver& driver = device.driver();
-  auto checked = [&](const char* symbol, Result result) {
-    if (result == Result::Success) return;
-    driver.module_unload(module_);
-    driver.fail(symbol, result, fmt::format("kernel '{}'", image_.kernel));
-  };
-  auto entry = [&](const std::string& name) {
-    cuda::Function function = nullptr;
-    checked(driver.module_get_function.symbol, driver.module_get_function(&function, module_, name.c_str()));
-    // Code may be loaded as late as the first launch, which a capture of that launch would not survive.
-    if (driver.func_load) checked(driver.func_load.symbol, driver.func_load(function));
-    return function;
-  };
-  function_ = entry(image_.kernel);
-  if (image_.few_programs) function_of_many_ = entry(entry_of_many(image_.kernel));
-  auto attribute = [&](cuda::FunctionAttribute which) {
-    int value = 0;
-    checked(driver.func_get_attribute.symbol, driver.func_get_attribute(&value, which, function_));
-    return value;
-  };
-  if (image_.registers < 0) image_.registers = attribute(cuda::FunctionAttribute::NumRegs);
-  if (image_.spill_bytes < 0) image_.spill_bytes = attribute(cuda::FunctionAttribute::LocalSizeBytes);
-  auto set = [&](cuda::FunctionAttribute which, int value) {
-    for (cuda::Function function : {function_, function_of_many_})
-      if (function) checked(driver.func_set_attribute.symbol, driver.func_set_attribute(function, which, value));
-  };
-  if (image_.shared_bytes > kSharedWithoutAsking)
-    set(cuda::FunctionAttribute::MaxDynamicSharedSizeBytes, int(image_.shared_bytes));
-  if (image_.num_ctas > kPortableBlocks) set(cuda::FunctionAttribute::NonPortableClusterSizeAllowed, 1);
-  if (blocks_ > 1) {
-    int clusters = 0;
-    const cuda::LaunchConfig config = config_of({}, nullptr);
-    checked(driver.occupancy_of_clusters.symbol, driver.occupancy_of_clusters(&clusters, function_, &config));
-    if (clusters == 0) {
-      driver.module_unload(module_);
-      throw DeviceError(fmt::format(
-          "kernel '{}': {} has no room for a cluster of {} blocks, each of {} threads with {} registers and "
-          "{} bytes of shared memory\n  hint: use a smaller num_ctas or num_warps, or smaller tiles",
-          image_.kernel, device.info().name, blocks_, threads_, image_.registers, shared_bytes_));
-    }
-  }
-  if (!image_.asserts.empty() && driver.module_get_global && driver.mem_host_alloc && driver.mem_free_host)
-    listen_for_asserts();
-}
-
-CudaKernel::~CudaKernel() {
-  if (failure_) device_.remove_asserting(this);
-  device_.quietly([&] {
-    device_.driver().module_unload(module_);
-    if (failure_) device_.driver().mem_free_host(failure_);
-  });
-}
-
-// Gives the code memory to write a failure to, which the host reads without a wait.
-void CudaKernel::listen_for_asserts() {
-  const Driver& driver = device_.driver();
-  cuda::DevicePtr variable = 0;
-  size_t bytes = 0;
-  if (driver.module_get_global(&variable, &bytes, module_, kFailureVariable) != Result::Success) return;
-  void* memory = nullptr;
-  if (driver.mem_host_alloc(&memory, sizeof(AssertFailure), unsigned(cuda::kHostAllocMapped)) != Result::Success)
-    return;
-  auto* failure = new (memory) AssertFailure;
-  try {
-    device_.write_before_launches(variable, &failure, sizeof failure);
-  } catch (const DeviceError&) {
-    driver.mem_free_host(memory);
-    return;
-  }
-  failure_ = failure;
-  device_.add_asserting(this);
-}
-
-void CudaKernel::check_asserts() {
-  std::atomic_ref<uint32_t> state(failure_->state);
-  if (state.load(std::memory_order_acquire) != 2) return;
-  const AssertFailure failure = *failure_;
-  state.store(0, std::memory_order_release);
-  const Loc loc = failure.number < image_.asserts.size() ? image_.asserts[failure.number].loc : Loc();
-  throw DeviceError(fmt::format(
-      "kernel '{}': {}\n  at {}, program ({}, {}, {}), thread {}", image_.kernel, assert_failed(image_, failure.number),
-      loc ? loc.to_string() : "an unknown source place", failure.x, failure.y, failure.z, failure.thread));
-}
-
-bool CudaKernel::try_launch(Grid grid, void* const* args, StreamHandle stream) {
-  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return true;
-  if (failure_) [[unlikely]]
-    check_asserts();
-  if (maps_) return launch_with_maps(grid, args, stream);
-  start(grid, args, stream);
-  return true;
-}
-
-bool CudaKernel::launch_with_maps(Grid grid, void* const* args, StreamHandle stream) {
-  CudaTensorMaps::Found found;
-  if (!maps_->find(args, found)) return false;
-  constexpr size_t kInline = 64;
-  const size_t params = image_.params.size(), all = params + maps_->size();
-  std::array<void*, kInline> room;
-  std::vector<void*> more(all > kInline ? all : 0);
-  void** pointers = more.empty() ? room.data() : more.data();
-  std::copy_n(args, params, pointers);
-  for (size_t i = params; i < all; ++i) pointers[i] = const_cast<cuda::TensorMap*>(found.maps[i - params]);
-  start(grid, pointers, stream);
-  return true;
-}
-
-cuda::LaunchConfig CudaKernel::config_of(Grid grid, StreamHandle stream) const {
-  return {grid.x * blocks_,
-          grid.y,
-          grid.z,
-          threads_,
-          1,
-          1,
-          shared_bytes_,
-          as_stream(stream),
-          attributes_.data(),
-          unsigned(attributes_.size())};
-}
-
-void CudaKernel::start(Grid grid, void* const* args, StreamHandle stream) {
-  if (grid.x > kMostBlocksX / blocks_) [[unlikely]]
-    launch_failed(Result::InvalidValue, grid);
-  const bool many = uint64_t(grid.x) * grid.y > few_programs_ / grid.z;
-  const cuda::Function function = many ? function_of_many_ : function_;
-  auto start = [&] {
-    if (!attributes_.empty()) {
-      const cuda::LaunchConfig config = config_of(grid, stream);
-      return launch_kernel_ex_(&config, function, const_cast<void**>(args), nullptr);
-    }
-    return launch_kernel_(function, grid.x, grid.y, grid.z, threads_, 1, 1, shared_bytes_, as_stream(stream),
-                          const_cast<void**>(args), nullptr);
-  };
-  cuda::Context current = nullptr;
-  Result result;
-  if (get_current_(&current) == Result::Success && current == context_) [[likely]] {
-    result = start();
-  } else {
-    auto scope = device_.current();
-    result = start();
-  }
-  if (result != Result::Success) [[unlikely]]
-    launch_failed(result, grid);
-}
-
-void CudaKernel::launch_failed(Result result, Grid grid) const {
-  const Driver& driver = device_.driver();
-  if (result == Result::CooperativeLaunchTooLarge) {
-    auto scope = device_.current();
-    int programs = 0;
-    if (const cuda::LaunchConfig config = config_of(grid, nullptr); blocks_ > 1)
-      driver.call(driver.occupancy_of_clusters, &programs, function_, &config);
-    else
-      driver.call(driver.occupancy, &programs, function_, int(threads_), size_t(shared_bytes_));
-    const int64_t times = blocks_ > 1 ? 1 : device_.info().num_sms;
-    throw LaunchError(cooperative_too_large(image_, grid, programs * times, device_.info()));
-  }
-  const std::string blocks = blocks_ > 1 ? fmt::format("{} blocks a program, ", blocks_) : "";
-  driver.fail(
-      attributes_.empty() ? driver.launch_kernel.symbol : driver.launch_kernel_ex.symbol, result,
-      fmt::format("kernel '{}', grid {} x {} x {}, {}{} threads and {} bytes of shared memory a {}", image_.kernel,
-                  grid.x, grid.y, grid.z, blocks, threads_, shared_bytes_, blocks_ > 1 ? "block" : "program"));
-}
-
-std::string CudaKernel::why_inaccessible(uint64_t address) const {
-  if (device_.reads_host_memory()) return {};
-  auto scope = device_.current();
-  unsigned type = 0;
-  Result result = device_.driver().pointer_get_attribute(&type, cuda::PointerAttribute::MemoryType, address);
-  // The driver knows no such memory: it was neither allocated nor registered through CUDA.
-  return result == Result::InvalidValue ? "host memory, or memory that was freed" : "";
 }
 
 }  // namespace
