@@ -77,6 +77,16 @@ AnyMatrix operand(const BoundCall& call, const char* name, bool& transposed) {
   return {t.address, t.elem, t.shape[1], t.shape[0], t.strides[1]};
 }
 
+GemmOperands gemm_operands(const BoundCall& call) {
+  AnyGemmOptions options;
+  if (const Tensor* bias = call.tensor("bias")) options.bias = {bias->address, bias->elem, bias->shape[0]};
+  options.transpose_a = call.flag("transpose_a");
+  options.transpose_b = call.flag("transpose_b");
+  const AnyMatrix a = operand(call, "a", options.transpose_a);
+  const AnyMatrix b = operand(call, "b", options.transpose_b);
+  return {a, b, options};
+}
+
 std::optional<GemmCall> gemm_call(Device& device, const AnyMatrix& c, const AnyMatrix& a, const AnyMatrix& b,
                                   const AnyGemmOptions& options, StreamHandle stream) {
   Call call("gemm", c);
@@ -141,14 +151,9 @@ void gemm(Device& device, AnyMatrix c, AnyMatrix a, AnyMatrix b, const AnyGemmOp
 void run_gemm(Device& device, const BoundCall& call, StreamHandle stream) {
   const Tensor& c = *call.tensor("out");
   const detail::AnyMatrix out(c.address, c.elem, c.shape[0], c.shape[1], c.strides[0]);
-  detail::AnyGemmOptions options;
-  if (const Tensor* bias = call.tensor("bias")) options.bias = {bias->address, bias->elem, bias->shape[0]};
+  auto [a, b, options] = detail::gemm_operands(call);
   options.epilogue = Activation(call.choice("epilogue"));
-  options.transpose_a = call.flag("transpose_a");
-  options.transpose_b = call.flag("transpose_b");
   options.atomic_sums = call.flag("atomic_sums");
-  const detail::AnyMatrix a = detail::operand(call, "a", options.transpose_a);
-  const detail::AnyMatrix b = detail::operand(call, "b", options.transpose_b);
   detail::gemm(device, out, a, b, options, stream);
 }
 

@@ -38,6 +38,13 @@ int64_t row_class(int64_t m);
 /// transpose, and `transposed` changes. Throws LaunchError if neither are.
 AnyMatrix operand(const BoundCall& call, const char* name, bool& transposed);
 
+/// What an entry's product is of: its operands `a` and `b`, which of them are transposed, and its bias.
+struct GemmOperands {
+  AnyMatrix a, b;
+  AnyGemmOptions options;
+};
+GemmOperands gemm_operands(const BoundCall& call);
+
 /// None if there is nothing to do. Throws LaunchError for shapes that do not fit. Operands whose rows are not aligned
 /// are copied on the stream first, where that pays.
 std::optional<GemmCall> gemm_call(Device& device, const AnyMatrix& c, const AnyMatrix& a, const AnyMatrix& b,

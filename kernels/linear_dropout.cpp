@@ -62,19 +62,15 @@ void with_kernel(Activation activation, std::index_sequence<I...>, const F& f) {
 void run_linear_dropout(Device& device, const BoundCall& call, StreamHandle stream) {
   const Tensor& c = *call.tensor("out");
   const detail::AnyMatrix out(c.address, c.elem, c.shape[0], c.shape[1], c.strides[0]);
-  detail::AnyGemmOptions options;
-  if (const Tensor* bias = call.tensor("bias")) options.bias = {bias->address, bias->elem, bias->shape[0]};
-  options.transpose_a = call.flag("transpose_a");
-  options.transpose_b = call.flag("transpose_b");
-  const detail::AnyMatrix a = detail::operand(call, "a", options.transpose_a);
-  const detail::AnyMatrix b = detail::operand(call, "b", options.transpose_b);
+  const detail::GemmOperands product = detail::gemm_operands(call);
   const Tensor* hidden = call.tensor("hidden");
   const Arg hidden_ptr = detail::pointer(hidden), stride = detail::integer(hidden ? hidden->strides[0] : 0);
   const Arg p = float(call.number("p")), seed = detail::integer(call.integer("seed"));
   const Arg width = detail::integer(call.extent("n"));
   with_kernel(Activation(call.choice("activation")), std::make_index_sequence<std::size(detail::kActivations)>(),
               [&](const auto& kernel) {
-                kernel.launch_any(device, out, a, b, options, stream, p, seed, width, hidden_ptr, stride);
+                kernel.launch_any(device, out, product.a, product.b, product.options, stream, p, seed, width,
+                                  hidden_ptr, stride);
               });
 }
 

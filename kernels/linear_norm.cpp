@@ -38,12 +38,7 @@ void check(const BoundCall& call) {
 
 void run_linear_norm(Device& device, const BoundCall& call, bool center, StreamHandle stream) {
   check(call);
-  detail::AnyGemmOptions options;
-  if (const Tensor* bias = call.tensor("bias")) options.bias = {bias->address, bias->elem, bias->shape[0]};
-  options.transpose_a = call.flag("transpose_a");
-  options.transpose_b = call.flag("transpose_b");
-  const detail::AnyMatrix a = detail::operand(call, "a", options.transpose_a);
-  const detail::AnyMatrix b = detail::operand(call, "b", options.transpose_b);
+  const auto [a, b, options] = detail::gemm_operands(call);
   const Tensor &out = *call.tensor("out"), *weight = call.tensor("weight");
   const Tensor* shift = center ? call.tensor("shift") : nullptr;
   const Tensor *residual = call.tensor("residual"), *sum = call.tensor("sum");

@@ -20,9 +20,9 @@ EVICTION is the priority of what is read in the caches. `rows_class` tells tunin
 import triton
 import triton.language as tl
 
-from tiles import (CLUSTERS, LEAST_OF_BLOCK, NARROW, NARROW_TILES, SHARED_PIECES, activate, aligned_elements,
-                   begin_aligned, columns, divide, divide_rows, extent, in_line, inside, load_vector, piece_mask,
-                   quantised, row_scale, row_sum, shares_pieces, unit_of_rows, united, warp_sums)
+from tiles import (activate, aligned_elements, begin_aligned, columns, divide, divide_rows, extent, fitting_rows, in_line,
+                   inside, load_vector, narrow_and_wide_rows, piece_mask, quantised, row_scale, row_sum, unit_of_rows, united,
+                   warp_sums)
 
 WARPS = [4, 8, 16, 32, 2, 1]
 # Registers a thread at most, by warps: fewer of them, and more programs run at a time.
@@ -57,55 +57,12 @@ def configs():
             for limit in LIMITS_OF_TWO[warps] if rows == 2 else [None]:
                 several = {"ROWS": rows, "STAGES": 0, "PIECE": 0, "EVICTION": ""}
                 found.append(triton.Config(several, num_warps=warps, maxnreg=limit))
-    for rows, warps in NARROW_TILES:
-        found.append(triton.Config({"ROWS": rows, "STAGES": 0, "PIECE": 0, "EVICTION": ""}, num_warps=warps))
-    for blocks, warps, stages, limit in CLUSTERS:
-        divided = {"ROWS": 1, "STAGES": stages, "PIECE": 0, "EVICTION": ""}
-        found.append(triton.Config(divided, num_warps=warps, num_ctas=blocks, maxnreg=limit))
-    for piece in [4096, 8192]:
-        for warps in WARPS:
-            found.append(triton.Config({"ROWS": 1, "STAGES": 3, "PIECE": piece, "EVICTION": ""}, num_warps=warps))
-    for blocks, warps, piece in SHARED_PIECES:
-        shared = {"ROWS": 1, "STAGES": 2, "PIECE": piece, "EVICTION": ""}
-        found.append(triton.Config(shared, num_warps=warps, num_ctas=blocks))
-    return found
+    return found + narrow_and_wide_rows(WARPS)
 
 
 def fitting(configs, named_args, **kwargs):
-    """Whole rows where a thread has 4 to 64 of their elements, pieces where there are four or more.
-
-    What a thread holds at a time (a row, and rows loaded ahead) has to fit its registers; the weights for several rows
-    may lie in shared memory.
-    """
-    cols = named_args["cols"]
-    size = named_args["x_ptr"].element_size()
-    kept = []
-    for config in configs:
-        rows = config.kwargs["ROWS"]
-        blocks = config.num_ctas
-        block = extent(cols, size, config.num_warps * blocks, rows)
-        stages = config.kwargs["STAGES"]
-        piece = config.kwargs["PIECE"]
-        threads = 32 * config.num_warps * blocks
-        registers = min(200, 52000 // (32 * config.num_warps))
-        if config.maxnreg is not None:
-            registers = config.maxnreg * 4 // 5
-        if piece > 0 and blocks > 1:
-            if shares_pieces(piece, named_args):
-                kept.append(config)
-        elif piece > 0:
-            if cols >= 4 * piece and 8 * threads <= piece <= 16 * threads:
-                kept.append(config)
-        elif blocks > 1:
-            held = block * (4 + max(stages - 1, 0) * size)
-            if cols >= LEAST_OF_BLOCK * blocks and block >= 12 * threads and held <= min(512, 4 * registers) * threads:
-                kept.append(config)
-        elif rows * block <= 64 * threads and (rows * block >= 4 * threads or config.num_warps == 1):
-            ahead = max(stages - 1, 0)
-            fits = rows * block * (4 + ahead * size) <= 4 * registers * threads
-            if fits and (rows == 1 or rows * block <= 8192) and (rows <= 32 or cols <= NARROW):
-                kept.append(config)
-    return kept
+    """fitting_rows(); the weights for several rows may lie in shared memory."""
+    return fitting_rows(configs, named_args)
 
 
 @triton.jit

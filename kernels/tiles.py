@@ -1,4 +1,5 @@
-"""What the texts of the kernel library have in common: extents of tiles, masks, activations, quantised results."""
+"""What the texts of the kernel library have in common: extents of tiles, configurations of rows, masks, activations, quantised
+results."""
 
 import triton
 import triton.language as tl
@@ -67,6 +68,57 @@ def extent(cols, size, warps, rows, unit=1):
 # Rows and warps of tiles of rows of 16 elements and fewer, of which a program of whole rows takes more than 32.
 NARROW_TILES = [(64, 1), (64, 2), (128, 2), (128, 4), (256, 4), (512, 4), (1024, 4), (256, 8), (512, 8), (1024, 8), (2048, 8)]
 NARROW = 16
+
+
+def narrow_and_wide_rows(warps_of_pieces):
+    """Configurations of narrow rows, many a program, and of wide ones, in clusters and by pieces, with ROWS, STAGES and PIECE."""
+    found = []
+    for rows, warps in NARROW_TILES:
+        found.append(triton.Config({"ROWS": rows, "STAGES": 0, "PIECE": 0, "EVICTION": ""}, num_warps=warps))
+    for blocks, warps, stages, limit in CLUSTERS:
+        divided = {"ROWS": 1, "STAGES": stages, "PIECE": 0, "EVICTION": ""}
+        found.append(triton.Config(divided, num_warps=warps, num_ctas=blocks, maxnreg=limit))
+    for piece in [4096, 8192]:
+        for warps in warps_of_pieces:
+            found.append(triton.Config({"ROWS": 1, "STAGES": 3, "PIECE": piece, "EVICTION": ""}, num_warps=warps))
+    for blocks, warps, piece in SHARED_PIECES:
+        shared = {"ROWS": 1, "STAGES": 2, "PIECE": piece, "EVICTION": ""}
+        found.append(triton.Config(shared, num_warps=warps, num_ctas=blocks))
+    return found
+
+
+def fitting_rows(configs, named_args, unit=1):
+    """Of configurations with ROWS, STAGES and PIECE: whole rows where a thread has 4 to 64 of their elements, pieces where there are four
+    or more. What a thread holds at a time (a row and those loaded ahead) has to fit its registers."""
+    cols = named_args["cols"]
+    size = named_args["x_ptr"].element_size()
+    kept = []
+    for config in configs:
+        rows = config.kwargs["ROWS"]
+        blocks = config.num_ctas
+        block = extent(cols, size, config.num_warps * blocks, rows, unit)
+        stages = config.kwargs["STAGES"]
+        piece = config.kwargs["PIECE"]
+        threads = 32 * config.num_warps * blocks
+        registers = min(200, 52000 // (32 * config.num_warps))
+        if config.maxnreg is not None:
+            registers = config.maxnreg * 4 // 5
+        if piece > 0 and blocks > 1:
+            if shares_pieces(piece, named_args):
+                kept.append(config)
+        elif piece > 0:
+            if cols >= 4 * piece and 8 * threads <= piece <= 16 * threads:
+                kept.append(config)
+        elif blocks > 1:
+            held = block * (4 + max(stages - 1, 0) * size)
+            if cols >= LEAST_OF_BLOCK * blocks and block >= 12 * threads and held <= min(512, 4 * registers) * threads:
+                kept.append(config)
+        elif rows * block <= 64 * threads and (rows * block >= 4 * threads or config.num_warps == 1):
+            ahead = max(stages - 1, 0)
+            fits = rows * block * (4 + ahead * size) <= 4 * registers * threads
+            if fits and (rows == 1 or rows * block <= 8192) and (rows <= 32 or cols <= NARROW):
+                kept.append(config)
+    return kept
 
 
 def mostly_filled(cols, width):

@@ -28,15 +28,17 @@ class CudaContext {
   bool reads_host_memory() const { return reads_host_memory_; }
   cuda::CurrentContext current() const { return cuda::CurrentContext(driver_, context_); }
 
-  /// Writes and waits, on a stream of its own, which waits for nobody.
-  void write_before_launches(uint64_t to, const void* from, size_t bytes) {
+  /// The result of `enqueue(stream)` and of a wait, on a stream of its own, which waits for nobody.
+  template <class Enqueue>
+  cuda::Result on_own_stream(Enqueue enqueue) const {
     cuda::RelaxedCapture relaxed(driver_);
     cuda::Stream stream = nullptr;
-    driver_.call(driver_.stream_create, &stream, unsigned(cuda::kStreamNonBlocking));
-    cuda::Result result = driver_.memcpy_to_device_async(to, from, bytes, stream);
+    cuda::Result result = driver_.stream_create(&stream, unsigned(cuda::kStreamNonBlocking));
+    if (result != cuda::Result::Success) return result;
+    result = enqueue(stream);
     if (result == cuda::Result::Success) result = driver_.stream_synchronize(stream);
     driver_.stream_destroy(stream);
-    if (result != cuda::Result::Success) driver_.fail(driver_.memcpy_to_device_async.symbol, result);
+    return result;
   }
 
   /// Runs `release` in the context. What was wrong with the device has been said by the call that met it; giving things

@@ -71,18 +71,11 @@ class CudaDevice final : public Device, public CudaContext {
     return address;
   }
 
-  // On a stream of its own, which waits for nobody.
   uint64_t allocate_zeros(size_t bytes) override {
     auto scope = current();
-    RelaxedCapture relaxed(driver_);
     const uint64_t address = allocate(bytes);
-    cuda::Stream stream = nullptr;
-    Result result = driver_.stream_create(&stream, unsigned(cuda::kStreamNonBlocking));
-    if (result == Result::Success) {
-      result = driver_.memset_d8_async(address, 0, bytes, stream);
-      if (result == Result::Success) result = driver_.stream_synchronize(stream);
-      driver_.stream_destroy(stream);
-    }
+    const Result result =
+        on_own_stream([&](cuda::Stream stream) { return driver_.memset_d8_async(address, 0, bytes, stream); });
     if (result == Result::Success) return address;
     free(address);
     driver_.fail(driver_.memset_d8_async.symbol, result, fmt::format("clearing {} bytes on {}", bytes, info_.name));

@@ -128,9 +128,9 @@ void CudaKernel::listen_for_asserts() {
   if (driver.mem_host_alloc(&memory, sizeof(AssertFailure), unsigned(cuda::kHostAllocMapped)) != Result::Success)
     return;
   auto* failure = new (memory) AssertFailure;
-  try {
-    context_.write_before_launches(variable, &failure, sizeof failure);
-  } catch (const DeviceError&) {
+  const Result written = context_.on_own_stream(
+      [&](cuda::Stream stream) { return driver.memcpy_to_device_async(variable, &failure, sizeof failure, stream); });
+  if (written != Result::Success) {
     driver.mem_free_host(memory);
     return;
   }

@@ -53,6 +53,13 @@ void LayoutBuilder::fill(Dim in, int axis) {
   while (!is_full(axis)) place(in, axis, used_[axis]);
 }
 
+void LayoutBuilder::place_fragment(int rows, int columns, int packed, bool high_rows) {
+  for (int bit = 0; bit < packed; ++bit) place(Dim::Register, columns, bit);
+  for (int bit : {packed, packed + 1}) place(Dim::Lane, columns, bit);
+  for (int bit : {0, 1, 2}) place(Dim::Lane, rows, bit);
+  if (high_rows) place(Dim::Register, rows, 3);
+}
+
 void LayoutBuilder::repeat_matrix(int first, int second) {
   fill(Dim::Register, first);
   fill(Dim::Register, second);

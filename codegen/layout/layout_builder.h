@@ -32,6 +32,9 @@ class LayoutBuilder {
   void extend(Dim in, int axis, int bits);
   /// Everything of `axis` that is left.
   void fill(Dim in, int axis);
+  /// A fragment of mma.sync, with g = lane / 4 and t = lane % 4: a 32-bit register holds 2^packed neighbours of row g
+  /// from column 2^packed t on, and with `high_rows` the next one those of row g + 8.
+  void place_fragment(int rows, int columns, int packed, bool high_rows = true);
   /// What is left of the last two dimensions in registers, in the order given, then of those before them, last first.
   void repeat_matrix(int first, int second);
 

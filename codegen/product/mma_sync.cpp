@@ -220,10 +220,7 @@ class MmaSync final : public ProductFamily {
   std::optional<LinearLayout> sums_layout(const ProductPlan& plan, const ir::Shape& shape) const override {
     const int rank = int(shape.size()), m = rank - 2, n = rank - 1;
     LayoutBuilder layout(shape);
-    layout.place(Dim::Register, n, 0);
-    for (int bit : {1, 2}) layout.place(Dim::Lane, n, bit);
-    for (int bit : {0, 1, 2}) layout.place(Dim::Lane, m, bit);
-    layout.place(Dim::Register, m, 3);
+    layout.place_fragment(m, n, 1);
     layout.extend(Dim::Warp, n, log2_of(plan.parts_n));
     layout.extend(Dim::Warp, m, log2_of(plan.parts_m));
     divide_batch(layout, plan, rank);
@@ -243,10 +240,7 @@ class MmaSync final : public ProductFamily {
     const int k = operand == 0 ? rank - 1 : rank - 2, other = operand == 0 ? rank - 2 : rank - 1;
     const int packed = log2_of(32 / bits);  // a 32-bit register holds 2^packed neighbours along K
     LayoutBuilder layout(type.shape);
-    for (int bit = 0; bit < packed; ++bit) layout.place(Dim::Register, k, bit);
-    for (int bit : {packed, packed + 1}) layout.place(Dim::Lane, k, bit);
-    for (int bit : {0, 1, 2}) layout.place(Dim::Lane, other, bit);
-    if (operand == 0) layout.place(Dim::Register, other, 3);
+    layout.place_fragment(other, k, packed, operand == 0);
     layout.place(Dim::Register, k, packed + 2);
     auto free_warps = [&](int warps) {
       for (int i = 0; i < log2_of(warps); ++i) layout.place(Dim::Warp, k, LayoutBuilder::kBeyond);

@@ -472,10 +472,7 @@ class Wgmma final : public ProductFamily {
   std::optional<LinearLayout> sums_layout(const ProductPlan& plan, const ir::Shape& shape) const override {
     const int rank = int(shape.size()), m = rank - 2, n = rank - 1;
     LayoutBuilder layout(shape);
-    layout.place(Dim::Register, n, 0);
-    for (int bit : {1, 2}) layout.place(Dim::Lane, n, bit);
-    for (int bit : {0, 1, 2}) layout.place(Dim::Lane, m, bit);
-    layout.place(Dim::Register, m, 3);
+    layout.place_fragment(m, n, 1);
     for (int bit : {4, 5}) layout.place(Dim::Warp, m, bit);
     layout.extend(Dim::Register, n, block_bits(shape[n]) - 3 - log2_of(plan.parts_n));
     layout.extend(Dim::Warp, n, log2_of(plan.parts_n));
@@ -490,10 +487,7 @@ class Wgmma final : public ProductFamily {
     TEGULA_CHECK(operand == 0, "B in registers");
     const int m = 0, k = 1, packed = log2_of(32 / type.bits());
     LayoutBuilder layout(type.shape);
-    for (int bit = 0; bit < packed; ++bit) layout.place(Dim::Register, k, bit);
-    for (int bit : {packed, packed + 1}) layout.place(Dim::Lane, k, bit);
-    for (int bit : {0, 1, 2}) layout.place(Dim::Lane, m, bit);
-    layout.place(Dim::Register, m, 3);
+    layout.place_fragment(m, k, packed);
     layout.place(Dim::Register, k, packed + 2);
     for (int bit : {4, 5}) layout.place(Dim::Warp, m, bit);
     for (int i = 0; i < log2_of(plan.parts_n); ++i) layout.place(Dim::Warp, k, LayoutBuilder::kBeyond);

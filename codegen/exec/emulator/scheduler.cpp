@@ -4,6 +4,8 @@
 #include <cstring>
 #include <tuple>
 
+#include "codegen/exec/emulator/access.h"
+
 namespace tegula::emulator {
 
 using boost::context::detail::jump_fcontext;
@@ -195,14 +197,8 @@ void Worker::barrier(uint32_t threads, Where where) {
 void Worker::cluster_arrive(bool relaxed, Where where) {
   Fiber& fiber = *current_;
   Cluster& cluster = *fiber.program->cluster;
-  if (fiber.at_cluster_barrier) {
-    Fault fault;
-    fault.kind = Fault::Misuse;
-    fault.what = "a thread arrives twice at a barrier of the cluster; a cluster_wait is missing between";
-    fault.thread = fiber.thread;
-    fault.where = where;
-    abandon(fault);
-  }
+  if (fiber.at_cluster_barrier)
+    misuse("a thread arrives twice at a barrier of the cluster; a cluster_wait is missing between", where);
   fiber.at_cluster_barrier = true;
   fiber.cluster_barrier = cluster.barriers;
   if (!relaxed) publish_mbarriers();
@@ -224,14 +220,8 @@ void Worker::end_cluster_barrier(Cluster& cluster) {
 void Worker::cluster_wait(Where where) {
   Fiber& fiber = *current_;
   Cluster& cluster = *fiber.program->cluster;
-  if (!fiber.at_cluster_barrier) {
-    Fault fault;
-    fault.kind = Fault::Misuse;
-    fault.what = "a thread waits at a barrier of the cluster at which it has not arrived";
-    fault.thread = fiber.thread;
-    fault.where = where;
-    abandon(fault);
-  }
+  if (!fiber.at_cluster_barrier)
+    misuse("a thread waits at a barrier of the cluster at which it has not arrived", where);
   if (cluster.barriers == fiber.cluster_barrier) sleep(cluster.waiting, where);
   if (races_) Races::wait(*fiber.program, fiber.thread / kLanes, cluster.told);
   fiber.at_cluster_barrier = false;
@@ -266,14 +256,7 @@ void Worker::end_turn(TurnBarrier& turn) {
 
 void Worker::pass_turn(uint32_t number, uint32_t threads, Where where) {
   TurnBarrier& turn = current_->program->turns[number];
-  if (turn.passed == threads / 2) {
-    Fault fault;
-    fault.kind = Fault::Misuse;
-    fault.what = "a turn is passed on twice before anybody took it";
-    fault.thread = current_->thread;
-    fault.where = where;
-    abandon(fault);
-  }
+  if (turn.passed == threads / 2) misuse("a turn is passed on twice before anybody took it", where);
   if (races_) Races::arrive(*current_->program, current_->thread / kLanes, turn.arriving);
   if (turn.waiting.size() + ++turn.passed == threads) end_turn(turn);
 }
@@ -331,13 +314,8 @@ void Worker::finish() {
     print(program);
   }
   Cluster& cluster = *program.cluster;
-  if (fiber.at_cluster_barrier) {
-    Fault fault;
-    fault.kind = Fault::Misuse;
-    fault.what = "a thread ends that has arrived at a barrier of the cluster and not waited there";
-    fault.thread = fiber.thread;
-    abandon(fault);
-  }
+  if (fiber.at_cluster_barrier)
+    misuse("a thread ends that has arrived at a barrier of the cluster and not waited there", {});
   fiber.finished = true;
   --program.running;
   if (--cluster.running == 0) {
