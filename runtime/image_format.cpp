@@ -67,6 +67,38 @@ Loc read_loc(ByteReader& r) {
   return loc;
 }
 
+// Each file once; sites name it by its place in the list, counted from 1; 0 is no file.
+void write_sites(ByteWriter& w, const std::vector<Loc>& sites) {
+  std::vector<const std::string*> files;
+  for (const Loc& site : sites)
+    if (site.file && std::find(files.begin(), files.end(), site.file) == files.end()) files.push_back(site.file);
+  w.number(uint64_t(files.size()));
+  for (const std::string* file : files) w.bytes(*file);
+  w.number(uint64_t(sites.size()));
+  for (const Loc& site : sites) {
+    auto at = std::find(files.begin(), files.end(), site.file);
+    w.number(uint32_t(site.file ? at - files.begin() + 1 : 0));
+    w.number(int32_t(site.line));
+    w.number(int32_t(site.column));
+    w.number(int32_t(site.end_column));
+  }
+}
+
+std::vector<Loc> read_sites(ByteReader& r) {
+  std::vector<const std::string*> files(r.count() + 1, nullptr);
+  for (size_t i = 1; i < files.size(); ++i) files[i] = intern_file(r.bytes<std::string>());
+  std::vector<Loc> sites(r.count());
+  for (Loc& site : sites) {
+    uint32_t file = r.number<uint32_t>();
+    r.require(file < files.size());
+    if (r.good()) site.file = files[file];
+    site.line = r.number<int32_t>();
+    site.column = r.number<int32_t>();
+    site.end_column = r.number<int32_t>();
+  }
+  return sites;
+}
+
 }  // namespace
 
 void write_steps(ByteWriter& w, const std::vector<LaunchStep>& steps) {
@@ -121,20 +153,7 @@ std::string to_bytes(const KernelImage& image) {
   w.bytes(image.cubin);
   w.bytes(image.bitcode);
 
-  // Each file once; sites name it by its place in the list, counted from 1; 0 is no file.
-  std::vector<const std::string*> files;
-  for (const Loc& site : image.sites)
-    if (site.file && std::find(files.begin(), files.end(), site.file) == files.end()) files.push_back(site.file);
-  w.number(uint64_t(files.size()));
-  for (const std::string* file : files) w.bytes(*file);
-  w.number(uint64_t(image.sites.size()));
-  for (const Loc& site : image.sites) {
-    auto at = std::find(files.begin(), files.end(), site.file);
-    w.number(uint32_t(site.file ? at - files.begin() + 1 : 0));
-    w.number(int32_t(site.line));
-    w.number(int32_t(site.column));
-    w.number(int32_t(site.end_column));
-  }
+  write_sites(w, image.sites);
   w.number(int32_t(image.registers));
   w.number(int32_t(image.spill_bytes));
   w.number(uint64_t(image.fewer_stages.size()));
@@ -150,8 +169,7 @@ std::string to_bytes(const KernelImage& image) {
   }
   w.number(uint64_t(image.asserts.size()));
   for (const ImageAssert& assert : image.asserts) {
-    w.bytes(assert.loc.file ? *assert.loc.file : std::string());
-    for (int number : {assert.loc.line, assert.loc.column, assert.loc.end_column}) w.number(int32_t(number));
+    write(w, assert.loc);
     w.bytes(assert.text);
   }
   return w.take();
@@ -195,17 +213,7 @@ std::optional<KernelImage> image_from_bytes(std::string_view bytes) {
   image.cubin = r.bytes<std::vector<uint8_t>>();
   image.bitcode = r.bytes<std::vector<uint8_t>>();
 
-  std::vector<const std::string*> files(r.count() + 1, nullptr);
-  for (size_t i = 1; i < files.size(); ++i) files[i] = intern_file(r.bytes<std::string>());
-  image.sites.resize(r.count());
-  for (Loc& site : image.sites) {
-    uint32_t file = r.number<uint32_t>();
-    r.require(file < files.size());
-    if (r.good()) site.file = files[file];
-    site.line = r.number<int32_t>();
-    site.column = r.number<int32_t>();
-    site.end_column = r.number<int32_t>();
-  }
+  image.sites = read_sites(r);
   image.registers = r.number<int32_t>();
   image.spill_bytes = r.number<int32_t>();
   image.fewer_stages.resize(r.count());
@@ -221,8 +229,7 @@ std::optional<KernelImage> image_from_bytes(std::string_view bytes) {
   }
   image.asserts.resize(r.count());
   for (ImageAssert& assert : image.asserts) {
-    if (const auto file = r.bytes<std::string>(); !file.empty()) assert.loc.file = intern_file(file);
-    for (int* number : {&assert.loc.line, &assert.loc.column, &assert.loc.end_column}) *number = r.number<int32_t>();
+    assert.loc = read_loc(r);
     assert.text = r.bytes<std::string>();
   }
   if (!r.good() || !r.at_end()) return std::nullopt;

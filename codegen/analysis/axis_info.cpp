@@ -152,120 +152,168 @@ class Transfer {
     return int64_t(value);
   }
 
-  void binary(const Op& op, AxisInfo& out) const {
+  /// What is known of the operands of a binary op along an axis.
+  struct Operands {
+    const AxisInfo &l, &r;
+    /// What divides each element of an operand.
+    int64_t l_all = 1, r_all = 1;
+    /// The length of aligned runs whose first elements are multiples of that length.
+    int64_t l_run = 1, r_run = 1;
+    /// The same, over which the other operand is one number that the length divides.
+    int64_t l_over_r = 1, r_over_l = 1;
+  };
+
+  Operands operands_along(const Op& op, size_t axis) const {
     const AxisInfo &l = get(op.operands[0]), &r = get(op.operands[1]);
-    const Value *lv = op.operands[0], *rv = op.operands[1];
-    const bool non_negative = l.non_negative && r.non_negative;
-    const bool sum_non_negative = non_negative && stays_in_range(op.result()->type);
-    for (size_t i = 0; i < out.contiguity.size(); ++i) {
-      int64_t &contiguity = out.contiguity[i], &divisibility = out.divisibility[i], &constancy = out.constancy[i];
-      // Each element of an operand, and the length of aligned runs whose first elements are multiples of that length.
-      int64_t l_all = divisor_at(l, i, 1, step(lv)), r_all = divisor_at(r, i, 1, step(rv));
-      int64_t l_run = std::min(l.contiguity[i], l.divisibility[i]);
-      int64_t r_run = std::min(r.contiguity[i], r.divisibility[i]);
-      // The same, over which the other operand is one number that the length divides.
-      int64_t l_over_r = std::min({l_run, r.constancy[i], r_all});
-      int64_t r_over_l = std::min({r_run, l.constancy[i], l_all});
+    Operands x{.l = l, .r = r};
+    x.l_all = divisor_at(l, axis, 1, step(op.operands[0])), x.r_all = divisor_at(r, axis, 1, step(op.operands[1]));
+    x.l_run = std::min(l.contiguity[axis], l.divisibility[axis]);
+    x.r_run = std::min(r.contiguity[axis], r.divisibility[axis]);
+    x.l_over_r = std::min({x.l_run, r.constancy[axis], x.r_all});
+    x.r_over_l = std::min({x.r_run, l.constancy[axis], x.l_all});
+    return x;
+  }
+
+  void binary(const Op& op, AxisInfo& out) const {
+    out.non_negative |= never_negative(op);
+    for (size_t axis = 0; axis < out.contiguity.size(); ++axis) {
+      const Operands x = operands_along(op, axis);
       switch (op.opcode) {
         case Opcode::Add:
         case Opcode::AddPtr:
-        case Opcode::Sub: {
-          contiguity = std::min(l.contiguity[i], r.constancy[i]);
-          if (op.opcode != Opcode::Sub) contiguity = std::max(contiguity, std::min(r.contiguity[i], l.constancy[i]));
-          int64_t scale = op.opcode == Opcode::AddPtr ? step(lv) : 1;
-          divisibility =
-              std::min(divisor_at(l, i, contiguity, step(lv)), multiply(divisor_at(r, i, contiguity, step(rv)), scale));
-          out.non_negative |= op.opcode == Opcode::Add && sum_non_negative;
+        case Opcode::Sub:
+          sum(op, axis, out);
           break;
-        }
         case Opcode::Mul:
-          if (r.constant == 1 || l.constant == 1) {
-            const AxisInfo& kept = r.constant == 1 ? l : r;
-            contiguity = kept.contiguity[i], divisibility = kept.divisibility[i];
-          } else {
-            divisibility = multiply(l_all, r_all);
-          }
-          out.non_negative |= sum_non_negative;
+          if (x.r.constant == 1 || x.l.constant == 1)
+            keep(x.r.constant == 1 ? x.l : x.r, axis, out);
+          else
+            out.divisibility[axis] = multiply(x.l_all, x.r_all);
           break;
         case Opcode::Div:
-          if (r.constant == 1) {
-            contiguity = l.contiguity[i], divisibility = l.divisibility[i];
-          } else {
-            if (l.non_negative) constancy = std::max(constancy, l_over_r);
-            if (r.constant > 0 && std::has_single_bit(uint64_t(*r.constant)))
-              divisibility = std::max<int64_t>(1, l_all / *r.constant);
-          }
-          out.non_negative |= non_negative || (l.non_negative && lv->type.is_scalar() && !r.constant);
-          break;
-        // x = c q + i, 0 <= i < c, where c divides the divisor d. For x >= 0 the run from c q stays within one period
-        // of |d|, since that is made of whole runs: c q % d + i, whatever the sign of d. A remainder of x < 0 is in
-        // (-|d|, 0], so that a run which starts at a multiple of d is 0, 1 - |d|, 2 - |d|, ...: the sign of x does
-        // matter.
         case Opcode::Rem:
-          if (l.non_negative) contiguity = std::max<int64_t>(1, l_over_r);
-          divisibility = std::min(divisor_at(l, i, contiguity, 1), r_all);
-          out.non_negative |= l.non_negative;
+          quotient(op, axis, x, out);
           break;
         case Opcode::Shl:
-          if (r.constant && *r.constant >= 0 && *r.constant < 40) {
-            divisibility = multiply(l_all, int64_t(1) << *r.constant);
-            if (*r.constant == 0) contiguity = l.contiguity[i], divisibility = l.divisibility[i];
-          } else {
-            divisibility = l_all;
-          }
-          out.non_negative |= sum_non_negative;
-          break;
         case Opcode::Shr:
-          if (r.constant == 0) {
-            contiguity = l.contiguity[i], divisibility = l.divisibility[i];
-          } else if (r.constant && *r.constant > 0 && *r.constant < 40) {
-            int64_t divisor = int64_t(1) << *r.constant;
-            constancy = std::max(constancy, std::min(l_run, divisor));
-            divisibility = std::max<int64_t>(1, l_all / divisor);
-          }
-          out.non_negative |= l.non_negative;
+          shift(op, axis, x, out);
           break;
-        case Opcode::BitAnd: {
-          divisibility = std::max(l_all, r_all);
-          auto masked = [&](const AxisInfo& x, int64_t run, std::optional<int64_t> mask) {
-            if (!mask) return;
-            int64_t low_ones = power_of_two_divisor(~*mask), low_zeros = power_of_two_divisor(*mask);
-            // ...0111: the low bits run on below it. ...1000: they vanish.
-            if (low_ones > 1) {
-              contiguity = std::min(run, low_ones);
-              if (contiguity > 1) divisibility = divisor_at(x, i, contiguity, 1);
-            }
-            constancy = std::max(constancy, std::min(run, low_zeros));
-          };
-          if (!out_is_bool(op)) masked(l, l_run, r.constant), masked(r, r_run, l.constant);
-          out.non_negative |= l.non_negative || r.non_negative;
+        case Opcode::BitAnd:
+          bit_and(op, axis, x, out);
           break;
-        }
         case Opcode::BitOr:
         case Opcode::BitXor:
-          divisibility = std::min(l_all, r_all);
-          out.non_negative |= non_negative;
-          break;
         case Opcode::Minimum:
         case Opcode::Maximum:
-          divisibility = std::min(l_all, r_all);
-          out.non_negative |= op.opcode == Opcode::Minimum ? non_negative : l.non_negative || r.non_negative;
+          out.divisibility[axis] = std::min(x.l_all, x.r_all);
           break;
         // A run that starts at a multiple of its length cannot cross a bound that is one, if the bound itself goes with
         // what is above it.
         case Opcode::Lt:
         case Opcode::Ge:
-          if (!lv->type.pointer) constancy = std::max(constancy, l_over_r);
+          if (!op.operands[0]->type.pointer) raise(out.constancy[axis], x.l_over_r);
           break;
         case Opcode::Gt:
         case Opcode::Le:
-          if (!lv->type.pointer) constancy = std::max(constancy, r_over_l);
+          if (!op.operands[0]->type.pointer) raise(out.constancy[axis], x.r_over_l);
           break;
         default:
           break;
       }
     }
   }
+
+  bool never_negative(const Op& op) const {
+    const AxisInfo &l = get(op.operands[0]), &r = get(op.operands[1]);
+    const bool both = l.non_negative && r.non_negative;
+    switch (op.opcode) {
+      case Opcode::Add:
+      case Opcode::Mul:
+      case Opcode::Shl:
+        return both && stays_in_range(op.result()->type);
+      case Opcode::Div:
+        return both || (l.non_negative && op.operands[0]->type.is_scalar() && !r.constant);
+      case Opcode::Rem:
+      case Opcode::Shr:
+        return l.non_negative;
+      case Opcode::BitAnd:
+      case Opcode::Maximum:
+        return l.non_negative || r.non_negative;
+      case Opcode::BitOr:
+      case Opcode::BitXor:
+      case Opcode::Minimum:
+        return both;
+      default:
+        return false;
+    }
+  }
+
+  static void raise(int64_t& fact, int64_t known) { fact = std::max(fact, known); }
+  static void keep(const AxisInfo& operand, size_t axis, AxisInfo& out) {
+    out.contiguity[axis] = operand.contiguity[axis], out.divisibility[axis] = operand.divisibility[axis];
+  }
+
+  void sum(const Op& op, size_t axis, AxisInfo& out) const {
+    const AxisInfo &l = get(op.operands[0]), &r = get(op.operands[1]);
+    const int64_t l_step = step(op.operands[0]), scale = op.opcode == Opcode::AddPtr ? l_step : 1;
+    int64_t contiguity = std::min(l.contiguity[axis], r.constancy[axis]);
+    if (op.opcode != Opcode::Sub) raise(contiguity, std::min(r.contiguity[axis], l.constancy[axis]));
+    out.contiguity[axis] = contiguity;
+    out.divisibility[axis] = std::min(divisor_at(l, axis, contiguity, l_step),
+                                      multiply(divisor_at(r, axis, contiguity, step(op.operands[1])), scale));
+  }
+
+  void quotient(const Op& op, size_t axis, const Operands& x, AxisInfo& out) const {
+    int64_t &contiguity = out.contiguity[axis], &divisibility = out.divisibility[axis];
+    if (op.opcode == Opcode::Rem) {
+      // x = c q + i, 0 <= i < c, where c divides the divisor d. For x >= 0 the run from c q stays within one period
+      // of |d|, since that is made of whole runs: c q % d + i, whatever the sign of d. A remainder of x < 0 is in
+      // (-|d|, 0], so that a run which starts at a multiple of d is 0, 1 - |d|, 2 - |d|, ...: the sign of x matters.
+      if (x.l.non_negative) contiguity = std::max<int64_t>(1, x.l_over_r);
+      divisibility = std::min(divisor_at(x.l, axis, contiguity, 1), x.r_all);
+    } else if (x.r.constant == 1) {
+      keep(x.l, axis, out);
+    } else {
+      if (x.l.non_negative) raise(out.constancy[axis], x.l_over_r);
+      if (x.r.constant > 0 && std::has_single_bit(uint64_t(*x.r.constant)))
+        divisibility = std::max<int64_t>(1, x.l_all / *x.r.constant);
+    }
+  }
+
+  void shift(const Op& op, size_t axis, const Operands& x, AxisInfo& out) const {
+    const bool known = x.r.constant && *x.r.constant >= 0 && *x.r.constant < 40, left = op.opcode == Opcode::Shl;
+    if (x.r.constant == 0) return keep(x.l, axis, out);
+    if (!known) {
+      if (left) out.divisibility[axis] = x.l_all;
+      return;
+    }
+    const int64_t factor = int64_t(1) << *x.r.constant;
+    if (left) {
+      out.divisibility[axis] = multiply(x.l_all, factor);
+    } else {
+      raise(out.constancy[axis], std::min(x.l_run, factor));
+      out.divisibility[axis] = std::max<int64_t>(1, x.l_all / factor);
+    }
+  }
+
+  void bit_and(const Op& op, size_t axis, const Operands& operands, AxisInfo& out) const {
+    int64_t &contiguity = out.contiguity[axis], &divisibility = out.divisibility[axis];
+    divisibility = std::max(operands.l_all, operands.r_all);
+    if (out_is_bool(op)) return;
+    auto masked = [&](const AxisInfo& x, int64_t run, std::optional<int64_t> mask) {
+      if (!mask) return;
+      int64_t low_ones = power_of_two_divisor(~*mask), low_zeros = power_of_two_divisor(*mask);
+      // ...0111: the low bits run on below it. ...1000: they vanish.
+      if (low_ones > 1) {
+        contiguity = std::min(run, low_ones);
+        if (contiguity > 1) divisibility = divisor_at(x, axis, contiguity, 1);
+      }
+      raise(out.constancy[axis], std::min(run, low_zeros));
+    };
+    masked(operands.l, operands.l_run, operands.r.constant);
+    masked(operands.r, operands.r_run, operands.l.constant);
+  }
+
   /// Whether index arithmetic is presumed not to overflow in that type: in few bits it does in plain programs.
   static bool stays_in_range(const ir::Type& type) { return type.pointer || type.bits() >= 32; }
   static bool out_is_bool(const Op& op) { return op.result()->type.is_bool(); }

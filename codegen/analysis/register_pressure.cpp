@@ -117,46 +117,49 @@ RegisterPressure::Peak RegisterPressure::peak_without(const std::unordered_set<c
 // constant goes into the instruction. Other values take one a register of their layout.
 int64_t RegisterPressure::variety(const ir::Value* v) {
   if (auto it = variety_.find(v); it != variety_.end()) return it->second;
-  int64_t all = held_elements(v->type);
-  variety_[v] = all;  // for what a loop carries around
-  int64_t n = all;
-  if (!v->def) {
-    const ir::Op* loop = ir::for_of(v);
-    bool index = v->type.pointer || (v->type.is_integer() && !v->type.is_bool());
-    auto is_loaded = [](const ir::Value* x) { return x->def && x->def->opcode == Opcode::Load; };
-    if (loop)
-      if (auto i = ir::ForLoop(*loop).number(v); i && is_loaded(ir::ForLoop(*loop).init(*i)))
-        n = variety(ir::ForLoop(*loop).init(*i));  // what was loaded ahead
-    if (loop && index)
-      if (auto i = ir::ForLoop(*loop).number(v)) n = variety(ir::ForLoop(*loop).init(*i));
-    return variety_[v] = n;
-  }
+  variety_[v] = held_elements(v->type);  // for what a loop carries around
+  const int64_t n = v->def ? variety_of_result(v) : variety_of_argument(v);
+  return variety_[v] = n;
+}
+
+int64_t RegisterPressure::variety_of_argument(const ir::Value* v) {
+  const int64_t all = held_elements(v->type);
+  const ir::Op* op = ir::for_of(v);
+  if (!op) return all;
+  const ir::ForLoop loop(*op);
+  const auto number = loop.number(v);
+  if (!number) return all;
+  const ir::Value* init = loop.init(*number);
+  const bool is_index = v->type.pointer || (v->type.is_integer() && !v->type.is_bool());
+  const bool is_loaded_ahead = init->def && init->def->opcode == Opcode::Load;
+  return is_index || is_loaded_ahead ? variety(init) : all;
+}
+
+int64_t RegisterPressure::variety_of_result(const ir::Value* v) {
   const ir::Op& op = *v->def;
-  if (op.opcode == Opcode::Load && v->type.layout) return variety_[v] = loaded_elements(op);
+  const int64_t all = held_elements(v->type);
+  if (op.opcode == Opcode::Load && v->type.layout) return loaded_elements(op);
   auto of = [&](int i) { return variety(op.operand(i)); };
   const auto is_float = [](const ir::Value* x) { return x && x->type.is_float() && !x->type.pointer; };
   if (op.has(ir::Elementwise) && std::all_of(op.operands.begin(), op.operands.end(), is_float)) {
-    n = 1;  // what is really different, as scales of rows and columns are
+    int64_t n = 1;  // what is really different, as scales of rows and columns are
     for (int i = 0; i < int(op.operands.size()) && n < all; ++i) n = std::min(all, n * of(i));
-    return variety_[v] = n;
+    return n;
   }
   switch (op.opcode) {
     case Opcode::Constant:
     case Opcode::Arange:
     case Opcode::Splat:
-      n = 1;
-      break;
+      return 1;
     case Opcode::Broadcast:
     case Opcode::ExpandDims:
     case Opcode::Reshape:
     case Opcode::Trans:
     case Opcode::ConvertLayout:
     case Opcode::Hint:
-      n = std::min(all, of(0));
-      break;
+      return std::min(all, of(0));
     case Opcode::Cast:  // a constant does not go through to a float
-      if (v->type.is_integer() || op.operand(0)->type.is_float()) n = std::min(all, of(0));
-      break;
+      return v->type.is_integer() || op.operand(0)->type.is_float() ? std::min(all, of(0)) : all;
     case Opcode::Add:
     case Opcode::Sub:
     case Opcode::AddPtr:
@@ -168,25 +171,20 @@ int64_t RegisterPressure::variety(const ir::Value* v) {
     case Opcode::Ge:
     case Opcode::Eq:
     case Opcode::Ne:
-      n = std::min(all, of(0) * of(1));
-      break;
+      return std::min(all, of(0) * of(1));
     case Opcode::Mul: {
       bool constant = axis_.info(op.operand(0)).constant || axis_.info(op.operand(1)).constant;
       bool both = op.operand(0)->def && op.operand(1)->def && op.operand(0)->def->opcode == Opcode::Splat &&
                   op.operand(1)->def->opcode == Opcode::Splat;
-      if (constant || both) n = std::min(all, of(0) * of(1));
-      n = std::min(n, different(v));
-      break;
+      return std::min(constant || both ? std::min(all, of(0) * of(1)) : all, different(v));
     }
     case Opcode::Div:
     case Opcode::Rem:
     case Opcode::Shr:
-      n = different(v);
-      break;
+      return different(v);
     default:
-      break;
+      return all;
   }
-  return variety_[v] = n;
 }
 
 // The elements of a thread, those of a run of equal ones counted once.

@@ -38,6 +38,8 @@ class RegisterPressure {
  private:
   class Live;
 
+  int64_t variety_of_argument(const ir::Value* v);
+  int64_t variety_of_result(const ir::Value* v);
   int64_t different(const ir::Value* v) const;
   void find_streamed(const ir::Block& block);
   void find_waves(const ir::Op& product);

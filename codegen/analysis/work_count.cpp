@@ -248,18 +248,9 @@ class WorkCounter {
           sums_.exchange += times;
           continue;
         case Opcode::Dot:
-        case Opcode::MmaStart: {
-          const ProductCost cost = family_of(op).cost(op, target_);
-          sums_.dot_flops += cost.flops * times;
-          if (step)
-            step->tensor += tensor_clocks(cost.tensor_flops), step->shared += cost.shared_bytes,
-                copies_beside(op, *step);
-          else
-            sums_.tensor_flops += cost.tensor_flops * times;
-          sums_.steps += (cost.steps / warps_ + cost.fmas / 2) * times;
-          sums_.slots += cost.fmas * warps_ * times;
+        case Opcode::MmaStart:
+          product(op, times, step);
           continue;
-        }
         default:
           break;
       }
@@ -274,21 +265,36 @@ class WorkCounter {
           count_loop(op, times);
         continue;
       }
-      if (op.has(ir::Terminator) || op.results.empty()) continue;
-      const ir::Type& type = op.result()->type;
-      if (crosses_blocks(op, blocks_)) sums_.cluster_exchange += times;
-      if (op.opcode == Opcode::ExchangeBlocks) sums_.cluster_exchange += 2 * times;
-      if (scratch_bytes(op)) {
-        sums_.exchange += times;
-        sums_.slots += 2.0 * double(held_elements(type)) * warps_ * times;
-      }
-      double n = std::min(double(held_elements(type)), double(registers_.variety(op.result())));
-      OpCost cost = op_cost(op, few_divisors(op));
-      if (is_remainder_of_quotient(op)) cost.slots = 2;
-      work(cost, n, double(type.num_elements()), times, cost.slots);
+      if (!op.has(ir::Terminator) && !op.results.empty()) compute(op, times);
     }
     if (loads) sums_.rounds += times == 1 ? 1 : times / 2;
     if (loads && times == 1) ++sums_.fills;
+  }
+
+  void product(const ir::Op& op, double times, Step* step) {
+    const ProductCost cost = family_of(op).cost(op, target_);
+    sums_.dot_flops += cost.flops * times;
+    if (step)
+      step->tensor += tensor_clocks(cost.tensor_flops), step->shared += cost.shared_bytes, copies_beside(op, *step);
+    else
+      sums_.tensor_flops += cost.tensor_flops * times;
+    sums_.steps += (cost.steps / warps_ + cost.fmas / 2) * times;
+    sums_.slots += cost.fmas * warps_ * times;
+  }
+
+  // An op that computes its result in registers, with exchanges where its operands lie otherwise.
+  void compute(const ir::Op& op, double times) {
+    const ir::Type& type = op.result()->type;
+    if (crosses_blocks(op, blocks_)) sums_.cluster_exchange += times;
+    if (op.opcode == Opcode::ExchangeBlocks) sums_.cluster_exchange += 2 * times;
+    if (scratch_bytes(op)) {
+      sums_.exchange += times;
+      sums_.slots += 2.0 * double(held_elements(type)) * warps_ * times;
+    }
+    double n = std::min(double(held_elements(type)), double(registers_.variety(op.result())));
+    OpCost cost = op_cost(op, few_divisors(op));
+    if (is_remainder_of_quotient(op)) cost.slots = 2;
+    work(cost, n, double(type.num_elements()), times, cost.slots);
   }
 
   // Of a quotient that is computed anyway: what is left is a product and a difference.

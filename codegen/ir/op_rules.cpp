@@ -279,60 +279,64 @@ void OpRules::shape_op() {
   }
   const bool place = op_->opcode == Opcode::Trans && x.is_place() && r.is_place();
   if (!x.is_tile() && !place) return report(fmt::format("operand 'x' is {}, expected a tile", x.to_string()));
-  std::optional<LinearLayout> follow;
   const LinearLayout* source = laid_out(op_->operands[0], op_->result()) ? x.layout.get() : nullptr;
   switch (op_->opcode) {
-    case Opcode::Broadcast: {
-      bool good = x.rank() == r.rank();
-      std::vector<bool> held;
-      for (int i = 0; good && i < x.rank(); ++i) {
-        good = x.shape[i] == r.shape[i] || x.shape[i] == 1;
-        held.push_back(x.shape[i] != r.shape[i]);
-      }
-      if (!good)
-        return report(fmt::format("broadcast of {} to {}: the ranks must be equal and only extents of 1 may grow",
-                                  shape_to_string(x.shape), shape_to_string(r.shape)));
-      if (source) follows(*source, hold_axes(*r.layout, held), "operand 'x'");
-      return;
-    }
-    case Opcode::ExpandDims: {
-      auto axis = axis_below(x.rank() + 1);
-      if (!axis) return;
-      Shape shape = x.shape;
-      shape.insert(shape.begin() + *axis, 1);
-      if (r.shape != shape)
-        return report(
-            fmt::format("the result has shape {}, expected {}", shape_to_string(r.shape), shape_to_string(shape)));
-      if (source) follows(*source, r.layout->drop_tile_dim(*axis), "operand 'x'");
-      return;
-    }
-    case Opcode::Reshape:
+    case Opcode::Broadcast:
+      return broadcast(source);
+    case Opcode::ExpandDims:
+      return expand_dims(source);
+    case Opcode::Trans:
+      return trans(source);
+    default:
       if (want(x.num_elements() == r.num_elements() && r.is_tile(),
                fmt::format("reshape of {} elements to {}", x.num_elements(), r.num_elements())) &&
           source && r.layout->reshape_tile(x.shape))
-        follow = source->reshape_tile(r.shape);
-      break;
-    case Opcode::Trans: {
-      const Ints order = op_->get(attr::order);
-      Ints sorted = order;
-      std::sort(sorted.begin(), sorted.end());
-      bool permutation = int(sorted.size()) == x.rank();
-      for (size_t i = 0; permutation && i < sorted.size(); ++i) permutation = sorted[i] == int64_t(i);
-      if (!want(permutation, fmt::format("attribute 'order' is {}, expected a permutation of {} dimensions",
-                                         shape_to_string(order), x.rank())))
-        return;
-      Shape shape;
-      for (int64_t from : order) shape.push_back(x.shape[from]);
-      if (want(r.shape == shape,
-               fmt::format("the result has shape {}, expected {}", shape_to_string(r.shape), shape_to_string(shape))) &&
-          source)
-        follow = source->permute_tile(std::vector<int>(order.begin(), order.end()));
-      break;
-    }
-    default:
-      break;
+        if (const auto follow = source->reshape_tile(r.shape)) follows(*r.layout, *follow, "the result");
   }
-  if (follow) follows(*r.layout, *follow, "the result");
+}
+
+void OpRules::broadcast(const LinearLayout* source) {
+  const Type &x = in(0), &r = out();
+  bool good = x.rank() == r.rank();
+  std::vector<bool> held;
+  for (int i = 0; good && i < x.rank(); ++i) {
+    good = x.shape[i] == r.shape[i] || x.shape[i] == 1;
+    held.push_back(x.shape[i] != r.shape[i]);
+  }
+  if (!good)
+    return report(fmt::format("broadcast of {} to {}: the ranks must be equal and only extents of 1 may grow",
+                              shape_to_string(x.shape), shape_to_string(r.shape)));
+  if (source) follows(*source, hold_axes(*r.layout, held), "operand 'x'");
+}
+
+void OpRules::expand_dims(const LinearLayout* source) {
+  const Type &x = in(0), &r = out();
+  auto axis = axis_below(x.rank() + 1);
+  if (!axis) return;
+  Shape shape = x.shape;
+  shape.insert(shape.begin() + *axis, 1);
+  if (r.shape != shape)
+    return report(
+        fmt::format("the result has shape {}, expected {}", shape_to_string(r.shape), shape_to_string(shape)));
+  if (source) follows(*source, r.layout->drop_tile_dim(*axis), "operand 'x'");
+}
+
+void OpRules::trans(const LinearLayout* source) {
+  const Type &x = in(0), &r = out();
+  const Ints order = op_->get(attr::order);
+  Ints sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  bool permutation = int(sorted.size()) == x.rank();
+  for (size_t i = 0; permutation && i < sorted.size(); ++i) permutation = sorted[i] == int64_t(i);
+  if (!want(permutation, fmt::format("attribute 'order' is {}, expected a permutation of {} dimensions",
+                                     shape_to_string(order), x.rank())))
+    return;
+  Shape shape;
+  for (int64_t from : order) shape.push_back(x.shape[from]);
+  if (want(r.shape == shape,
+           fmt::format("the result has shape {}, expected {}", shape_to_string(r.shape), shape_to_string(shape))) &&
+      source)
+    follows(*r.layout, source->permute_tile(std::vector<int>(order.begin(), order.end())), "the result");
 }
 
 void OpRules::passes_on(const Op& from, size_t begin, const std::vector<Type>& types, std::string_view what) {
@@ -380,12 +384,39 @@ void OpRules::for_loop() {
     want_same(loop.induction()->type, loop.lower()->type, "the induction variable");
 }
 
-void OpRules::semantics() {
+void OpRules::types_of_results() {
   const Op& op = *op_;
   if (op.info().rule == ResultRule::Same) want_same(out(), in(0), "the result");
   if (op.info().rule == ResultRule::Bool) want_same(out(), in(0).with_elem(Elem::I1), "the result");
   if (op.info().rule == ResultRule::EachSame)
     for (size_t i = 0; i < op.results.size(); ++i) want_same(out(int(i)), in(int(i)), fmt::format("result {}", i));
+}
+
+void OpRules::arange() {
+  const int64_t extent = op_->get(attr::end) - op_->get(attr::start);
+  want(out().same_shape_and_elem(Type::tile(Elem::I32, {extent})),
+       fmt::format("the result is {}, expected tile<{}xi32>", out().to_string(), extent));
+}
+
+void OpRules::product_wait() {
+  want(in(0).is_tile() && out().same_shape_and_elem(in(0).with_kind(out().kind)),
+       fmt::format("the result is {}, expected the tile {}, in flight or not", out().to_string(), in(0).to_string()));
+  one_layout();
+}
+
+void OpRules::condition() {
+  want(in(0) == Type::scalar(Elem::I1), fmt::format("the condition is {}, expected a scalar i1", in(0).to_string()));
+}
+
+void OpRules::convert_layout() {
+  if (want(stage_ >= Stage::LaidOut, "convert_layout before layouts are assigned"))
+    want(in(0).same_shape_and_elem(out()) && in(0).is_tile(),
+         fmt::format("the result is {}, expected the operand's type {}", out().to_string(), in(0).to_string()));
+}
+
+void OpRules::semantics() {
+  const Op& op = *op_;
+  types_of_results();
   if (op.has(Control)) flow();
   if (op.info().combines()) combine();
   if (op.opcode == Opcode::Scan && in(0).layout && op.get(attr::axis) >= 0 && op.get(attr::axis) < in(0).rank())
@@ -402,12 +433,8 @@ void OpRules::semantics() {
     case Opcode::GroupId:
       want_same(out(), Type::scalar(Elem::I32), "the result");
       return;
-    case Opcode::Arange: {
-      const int64_t extent = op.get(attr::end) - op.get(attr::start);
-      want(out().same_shape_and_elem(Type::tile(Elem::I32, {extent})),
-           fmt::format("the result is {}, expected tile<{}xi32>", out().to_string(), extent));
-      return;
-    }
+    case Opcode::Arange:
+      return arange();
     case Opcode::Splat:
     case Opcode::Broadcast:
     case Opcode::ExpandDims:
@@ -430,11 +457,7 @@ void OpRules::semantics() {
     case Opcode::MmaStart:
       return dot();
     case Opcode::MmaWait:
-      want(in(0).is_tile() && out().same_shape_and_elem(in(0).with_kind(out().kind)),
-           fmt::format("the result is {}, expected the tile {}, in flight or not", out().to_string(),
-                       in(0).to_string()));
-      one_layout();
-      return;
+      return product_wait();
     case Opcode::Load:
     case Opcode::Store:
     case Opcode::AtomicRmw:
@@ -442,11 +465,15 @@ void OpRules::semantics() {
     case Opcode::SharedAlloc:
     case Opcode::SharedFree:
     case Opcode::SharedSlot:
+      return allocation();
     case Opcode::PhaseArrive:
     case Opcode::PhaseWait:
     case Opcode::TurnPass:
+      return barriers();
     case Opcode::AsyncCopy:
+      return async_copy();
     case Opcode::AsyncCommit:
+      return async_commit();
     case Opcode::SharedStore:
     case Opcode::SharedRead:
     case Opcode::SharedTranspose:
@@ -460,30 +487,19 @@ void OpRules::semantics() {
     case Opcode::BulkStore:
       return bulk_store();
     case Opcode::AsyncWait:
-      want(!op.operands.empty(), "async_wait without a token");
-      for (size_t i = 0; i < op.operands.size(); ++i)
-        want(in(int(i)).is_token() && in(int(i)) == in(0),
-             fmt::format("{} is {}, expected {}", operand_name(i), in(int(i)).to_string(),
-                         in(0).is_token() ? in(0).to_string() : "a token"));
-      return;
+      return async_wait();
     case Opcode::CopyWarps:
       return copy_warps();
     case Opcode::For:
       return for_loop();
     case Opcode::If:
-      want(in(0) == Type::scalar(Elem::I1),
-           fmt::format("the condition is {}, expected a scalar i1", in(0).to_string()));
+      condition();
       for (auto& region : op.regions) want(region->args.empty(), "a region of if takes no arguments");
       return;
     case Opcode::Condition:
-      want(in(0) == Type::scalar(Elem::I1),
-           fmt::format("the condition is {}, expected a scalar i1", in(0).to_string()));
-      return;
+      return condition();
     case Opcode::ConvertLayout:
-      if (want(stage_ >= Stage::LaidOut, "convert_layout before layouts are assigned"))
-        want(in(0).same_shape_and_elem(out()) && in(0).is_tile(),
-             fmt::format("the result is {}, expected the operand's type {}", out().to_string(), in(0).to_string()));
-      return;
+      return convert_layout();
     default:
       return;
   }

@@ -31,11 +31,16 @@ class OpRules {
   // What goes beyond the row of op_, whose operands are defined, whose attributes are good and whose regions are as
   // many as they should be and terminated.
   void semantics();
+  void types_of_results();
   void elementwise();
   void inline_asm();
   void libdevice();
   void constant();
+  void arange();
   void shape_op();
+  void broadcast(const LinearLayout* source);
+  void expand_dims(const LinearLayout* source);
+  void trans(const LinearLayout* source);
   void reduce();
   void exchange_blocks();
   void sort();
@@ -50,10 +55,18 @@ class OpRules {
   void dot();
   void asynchronous_product();
   void parts_of_product();
+  void product_wait();
   void memory();
   void atomic();
   void vector_of_access();
   void shared_memory();
+  void allocation();
+  void barriers();
+  void async_copy();
+  void async_commit();
+  void async_wait();
+  bool want_place(const Type& t, std::string_view what);
+  void want_barriers(size_t operand);
   void copy_warps();
   void tensor_map();
   void bulk_copy();
@@ -65,6 +78,8 @@ class OpRules {
   // What is handed on has the types of what receives it.
   void flow();
   void for_loop();
+  void condition();
+  void convert_layout();
 
   std::string operand_name(size_t i) const;
   // The attribute `axis` is one of so many; null and a report if not.

@@ -93,89 +93,98 @@ void OpRules::atomic() {
   if (compare) want_same(compare->type, type, "operand 'compare'");
 }
 
+bool OpRules::want_place(const Type& t, std::string_view what) {
+  return want(t.is_place(), fmt::format("{} is {}, expected a place in shared memory", what, t.to_string()));
+}
+
+void OpRules::want_barriers(size_t operand) {
+  const Type& t = in(int(operand));
+  const std::string what = operand_name(operand);
+  if (want_place(t, what)) want(t.elem == Elem::I64, fmt::format("{} is {}, expected i64", what, t.to_string()));
+}
+
+void OpRules::allocation() {
+  if (op_->opcode == Opcode::SharedAlloc) {
+    want_place(out(), "the result");
+    want(op_->get(attr::contiguous) >= -1 && op_->get(attr::contiguous) < out().rank(),
+         fmt::format("attribute 'contiguous' is {}, expected -1 to {}", op_->get(attr::contiguous), out().rank() - 1));
+    if (op_->get(attr::barriers))
+      want(out().elem == Elem::I64, fmt::format("the result is {}, expected i64 for barriers", out().to_string()));
+    want(op_->get(attr::arrivals) == 0 || op_->get(attr::barriers), "arrivals are for barriers");
+    return;
+  }
+  const bool place = want_place(in(0), "operand 'buffer'");
+  const Op* alloc = op_->operands[0]->def;
+  const bool allocated = alloc && alloc->opcode == Opcode::SharedAlloc;
+  if (op_->opcode == Opcode::SharedFree) {
+    if (place) want(allocated && alloc->get(attr::barriers), "operand 'buffer' is no shared_alloc of barriers");
+    return;
+  }
+  const auto index = constant_integer(op_->operands[1]);
+  if (place && want(allocated, "operand 'buffer' is no shared_alloc") && index)
+    want(*index >= 0 && *index < alloc->get(attr::slots),
+         fmt::format("slot {} of {}", *index, alloc->get(attr::slots)));
+  want_same(in(1), Type::scalar(Elem::I32), "operand 'index'");
+  want_same(out(), in(0), "the result");
+}
+
+void OpRules::barriers() {
+  if (op_->opcode == Opcode::TurnPass) {
+    want_same(in(0), Type::scalar(Elem::I1), "operand 'first'");
+    want_same(in(1), Type::scalar(Elem::I1), "operand 'second'");
+    return;
+  }
+  want_barriers(0);
+  if (op_->opcode == Opcode::PhaseWait) {
+    want_same(in(1), Type::scalar(Elem::I32), "operand 'phase'");
+    return;
+  }
+  if (op_->operand(1)) want_same(in(1), Type::scalar(Elem::I1), "operand 'exists'");
+  if (op_->get(attr::bytes)) {
+    want(!op_->operand(1), "operand 'exists' of an arrival that expects bytes");
+    want_one_thread("an arrival that expects bytes");
+  }
+}
+
+void OpRules::async_copy() {
+  const Type& ptr = in(0);
+  want(ptr.pointer && ptr.is_tile(), fmt::format("operand 'ptr' is {}, expected a tile of pointers", ptr.to_string()));
+  if (want_place(in(1), "operand 'place'"))
+    want(in(1).elem == ptr.elem && in(1).shape == ptr.shape,
+         fmt::format("operand 'place' is {}, expected what {} points to", in(1).to_string(), ptr.to_string()));
+  mask(op_->operand(2), ptr);
+  if (op_->operand(2) && laid_out(op_->operands[0], op_->operands[2]))
+    want(*ptr.layout == *in(2).layout, "pointers and mask must share one layout");
+  vector_of_access();
+}
+
+void OpRules::async_commit() {
+  const bool barrier = op_->operand(0);
+  want_same(out(), Type::token(barrier ? Completion::Barrier : Completion::Group), "the result");
+  want(barrier == (op_->operand(1) != nullptr), "operands 'barrier' and 'phase' come together");
+  if (barrier) want_barriers(0);
+  if (op_->operand(1)) want_same(in(1), Type::scalar(Elem::I32), "operand 'phase'");
+  if (op_->operand(2)) want_same(in(2), Type::scalar(Elem::I1), "operand 'exists'");
+  want(barrier || (!op_->get(attr::bytes) && !op_->operand(2)), "bytes are expected at a barrier");
+}
+
+void OpRules::async_wait() {
+  want(!op_->operands.empty(), "async_wait without a token");
+  for (size_t i = 0; i < op_->operands.size(); ++i)
+    want(in(int(i)).is_token() && in(int(i)) == in(0),
+         fmt::format("{} is {}, expected {}", operand_name(i), in(int(i)).to_string(),
+                     in(0).is_token() ? in(0).to_string() : "a token"));
+}
+
 void OpRules::shared_memory() {
-  auto place = [&](const Type& t, std::string_view what) {
-    return want(t.is_place(), fmt::format("{} is {}, expected a place in shared memory", what, t.to_string()));
-  };
-  auto barrier = [&](const Type& t) {
-    const std::string what = operand_name(0);
-    if (place(t, what)) want(t.elem == Elem::I64, fmt::format("{} is {}, expected i64", what, t.to_string()));
-  };
   switch (op_->opcode) {
-    case Opcode::SharedAlloc:
-      place(out(), "the result");
-      want(
-          op_->get(attr::contiguous) >= -1 && op_->get(attr::contiguous) < out().rank(),
-          fmt::format("attribute 'contiguous' is {}, expected -1 to {}", op_->get(attr::contiguous), out().rank() - 1));
-      if (op_->get(attr::barriers))
-        want(out().elem == Elem::I64, fmt::format("the result is {}, expected i64 for barriers", out().to_string()));
-      want(op_->get(attr::arrivals) == 0 || op_->get(attr::barriers), "arrivals are for barriers");
-      break;
-    case Opcode::SharedFree:
-      if (place(in(0), "operand 'buffer'")) {
-        const Op* alloc = op_->operands[0]->def;
-        want(alloc && alloc->opcode == Opcode::SharedAlloc && alloc->get(attr::barriers),
-             "operand 'buffer' is no shared_alloc of barriers");
-      }
-      break;
-    case Opcode::SharedSlot:
-      if (place(in(0), "operand 'buffer'")) {
-        const Op* alloc = op_->operands[0]->def;
-        const auto index = constant_integer(op_->operands[1]);
-        if (want(alloc && alloc->opcode == Opcode::SharedAlloc, "operand 'buffer' is no shared_alloc") && index)
-          want(*index >= 0 && *index < alloc->get(attr::slots),
-               fmt::format("slot {} of {}", *index, alloc->get(attr::slots)));
-      }
-      want_same(in(1), Type::scalar(Elem::I32), "operand 'index'");
-      want_same(out(), in(0), "the result");
-      break;
-    case Opcode::PhaseArrive:
-      barrier(in(0));
-      if (op_->operand(1)) want_same(in(1), Type::scalar(Elem::I1), "operand 'exists'");
-      if (op_->get(attr::bytes)) {
-        want(!op_->operand(1), "operand 'exists' of an arrival that expects bytes");
-        want_one_thread("an arrival that expects bytes");
-      }
-      break;
-    case Opcode::PhaseWait:
-      barrier(in(0));
-      want_same(in(1), Type::scalar(Elem::I32), "operand 'phase'");
-      break;
-    case Opcode::TurnPass:
-      want_same(in(0), Type::scalar(Elem::I1), "operand 'first'");
-      want_same(in(1), Type::scalar(Elem::I1), "operand 'second'");
-      break;
-    case Opcode::AsyncCopy: {
-      const Type& ptr = in(0);
-      want(ptr.pointer && ptr.is_tile(),
-           fmt::format("operand 'ptr' is {}, expected a tile of pointers", ptr.to_string()));
-      if (place(in(1), "operand 'place'"))
-        want(in(1).elem == ptr.elem && in(1).shape == ptr.shape,
-             fmt::format("operand 'place' is {}, expected what {} points to", in(1).to_string(), ptr.to_string()));
-      mask(op_->operand(2), ptr);
-      if (op_->operand(2) && laid_out(op_->operands[0], op_->operands[2]))
-        want(*ptr.layout == *in(2).layout, "pointers and mask must share one layout");
-      vector_of_access();
-      break;
-    }
-    case Opcode::AsyncCommit: {
-      const bool barrier = op_->operand(0);
-      want_same(out(), Type::token(barrier ? Completion::Barrier : Completion::Group), "the result");
-      want(barrier == (op_->operand(1) != nullptr), "operands 'barrier' and 'phase' come together");
-      if (barrier && place(in(0), "operand 'barrier'"))
-        want(in(0).elem == Elem::I64, fmt::format("operand 'barrier' is {}, expected i64", in(0).to_string()));
-      if (op_->operand(1)) want_same(in(1), Type::scalar(Elem::I32), "operand 'phase'");
-      if (op_->operand(2)) want_same(in(2), Type::scalar(Elem::I1), "operand 'exists'");
-      want(barrier || (!op_->get(attr::bytes) && !op_->operand(2)), "bytes are expected at a barrier");
-      break;
-    }
     case Opcode::SharedStore:
-      if (place(in(1), "operand 'place'"))
+      if (want_place(in(1), "operand 'place'"))
         want(in(1).elem == in(0).elem && in(1).shape == in(0).shape && in(0).is_tile(),
              fmt::format("operand 'value' is {}, expected a tile for {}", in(0).to_string(), in(1).to_string()));
       break;
     case Opcode::SharedTranspose:
-      if (place(in(0), "operand 'from'") && place(in(1), "operand 'to'"))
+      if (want_place(in(0), "operand 'from'") && want_place(in(1), "operand 'to'"))
         want(in(0).elem == in(1).elem && in(0).shape == in(1).shape && in(0).bits() == 8 &&
                  can_transpose_bytes(in(0).shape, func_.num_warps()),
              fmt::format("the places are {} and {}, expected two of one tile of elements of 8 bits, with extents of 32 "
@@ -183,13 +192,13 @@ void OpRules::shared_memory() {
                          in(0).to_string(), in(1).to_string()));
       break;
     case Opcode::ThreadStore:
-      if (place(in(1), "operand 'place'")) want_parts_of_threads(in(0), in(1), "operand 'value'");
+      if (want_place(in(1), "operand 'place'")) want_parts_of_threads(in(0), in(1), "operand 'value'");
       break;
     case Opcode::ThreadRead:
-      if (place(in(0), "operand 'place'")) want_parts_of_threads(out(), in(0), "the result");
+      if (want_place(in(0), "operand 'place'")) want_parts_of_threads(out(), in(0), "the result");
       break;
     default:
-      if (place(in(0), "operand 'place'"))
+      if (want_place(in(0), "operand 'place'"))
         want(out().elem == in(0).elem && out().shape == in(0).shape && out().is_tile(),
              fmt::format("the result is {}, expected the tile in {}", out().to_string(), in(0).to_string()));
   }

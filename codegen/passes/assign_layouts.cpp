@@ -196,7 +196,7 @@ class Assigner {
     for (const auto& r : op.results) assign(r.get(), layout);
   }
 
-  void anchor() {
+  void anchor_products() {
     for (Op* product : products_) {
       const Shape& shape = product->result()->type.shape;
       if (auto layout = family_of(*product).sums_layout(plan_of(*product), shape))
@@ -205,6 +205,26 @@ class Assigner {
         assign(product->result(), memory_.default_of(shape));
     }
     find_operands();
+  }
+
+  // Accesses to small tiles, the larger ones first, take the layouts that have come to them.
+  void anchor_small(std::vector<Op*> small) {
+    std::stable_sort(small.begin(), small.end(), [](const Op* a, const Op* b) {
+      return a->operands[0]->type.num_elements() > b->operands[0]->type.num_elements();
+    });
+    for (Op* op : small) {
+      const Value* known = op->operands[0];
+      if (!layouts_.contains(known) && op->opcode == Opcode::Load) known = op->result();
+      if (!layouts_.contains(known) && op->opcode != Opcode::Load) known = op->operands[1];
+      auto it = layouts_.find(known);
+      const bool has_layout = it != layouts_.end() && !(known->def && is_layout_free(*known->def));
+      anchor_memory(*op, has_layout ? it->second : memory_.layout_of(*op));
+      flow();
+    }
+  }
+
+  void anchor() {
+    anchor_products();
     int64_t largest = 0, largest_in_registers = 0;
     for (const Op* dot : products_) largest = std::max(largest, dot->result()->type.num_elements());
     for (const Op* op : memory_.ops())
@@ -243,24 +263,7 @@ class Assigner {
       flow();
     }
 
-    std::stable_sort(small.begin(), small.end(), [](const Op* a, const Op* b) {
-      return a->operands[0]->type.num_elements() > b->operands[0]->type.num_elements();
-    });
-    for (Op* op : small) {
-      const Value* known = op->operands[0];
-      if (!layouts_.contains(known) && op->opcode == Opcode::Load) known = op->result();
-      if (!layouts_.contains(known) && op->opcode != Opcode::Load) known = op->operands[1];
-      auto it = layouts_.find(known);
-      if (it != layouts_.end() && !(known->def && is_layout_free(*known->def))) {
-        LayoutRef layout = it->second;
-        assign(op->operands[0], layout);
-        assign(mask_of(*op), layout);
-        for (const auto& r : op->results) assign(r.get(), layout);
-      } else {
-        anchor_memory(*op, memory_.layout_of(*op));
-      }
-      flow();
-    }
+    anchor_small(std::move(small));
     default_layouts(func_.body);
   }
 

@@ -62,17 +62,39 @@ void Checker::publish(Diagnostics& out) {
   }
 }
 
+const Function* Checker::find_kernel(std::string_view kernel) {
+  if (const Function* function = find_jit(kernel)) return function;
+  std::vector<std::string> names;
+  for (const Function& f : module().functions) names.push_back(f.name);
+  error(Loc{module().file}, fmt::format("no @triton.jit function '{}' in {}", kernel, *module().file),
+        nearest_hint(
+            kernel, names,
+            names.empty() ? "the file has no @triton.jit function" : fmt::format("it has {}", fmt::join(names, ", "))));
+  return nullptr;
+}
+
+Val Checker::argument_of(const Param& p, const Specialization& spec) {
+  auto arg = std::find_if(spec.args.begin(), spec.args.end(), [&](const ArgSpec& a) { return a.name == p.name; });
+  const bool is_given = arg != spec.args.end(), is_constexpr = is_constexpr_annotation(p.annotation.get());
+  if (p.annotation && !is_constexpr) check_annotation(*p.annotation);
+  if (is_given && arg->constant) return *arg->constant;
+  if (is_given && is_constexpr)
+    return error(
+        p.loc,
+        fmt::format("'{}' is a tl.constexpr argument, but only its type {} is given", p.name, arg->type.to_string()),
+        "give its value");
+  if (is_given) return dsl::add_param(*func_, sema_.builder, *arg);
+  if (p.default_value) return default_value(p);
+  return error(
+      p.loc,
+      fmt::format("argument '{}' of kernel '{}' has no {}", p.name, func_->name, is_constexpr ? "value" : "type"),
+      is_constexpr ? "it is a tl.constexpr argument without a default: give its value"
+                   : "give its type, or a value to compile it in");
+}
+
 std::unique_ptr<ir::Func> Checker::check_kernel(std::string_view kernel, const Specialization& spec) {
-  const Function* function = find_jit(kernel);
-  if (!function) {
-    std::vector<std::string> names;
-    for (const Function& f : module().functions) names.push_back(f.name);
-    error(Loc{module().file}, fmt::format("no @triton.jit function '{}' in {}", kernel, *module().file),
-          nearest_hint(kernel, names,
-                       names.empty() ? "the file has no @triton.jit function"
-                                     : fmt::format("it has {}", fmt::join(names, ", "))));
-    return nullptr;
-  }
+  const Function* function = find_kernel(kernel);
+  if (!function) return nullptr;
   func_ = std::make_unique<ir::Func>();
   func_->name = function->name;
   func_->loc = function->loc;
@@ -95,30 +117,7 @@ std::unique_ptr<ir::Func> Checker::check_kernel(std::string_view kernel, const S
   Frame frame;
   frame.function = function;
   frame.is_kernel = true;
-  for (const Param& p : function->params) {
-    auto arg = std::find_if(spec.args.begin(), spec.args.end(), [&](const ArgSpec& a) { return a.name == p.name; });
-    bool constexpr_param = is_constexpr_annotation(p.annotation.get());
-    if (p.annotation && !constexpr_param) check_annotation(*p.annotation);
-    Val value;
-    if (arg != spec.args.end() && arg->constant) {
-      value = *arg->constant;
-    } else if (arg != spec.args.end() && constexpr_param) {
-      error(
-          p.loc,
-          fmt::format("'{}' is a tl.constexpr argument, but only its type {} is given", p.name, arg->type.to_string()),
-          "give its value");
-    } else if (arg != spec.args.end()) {
-      value = dsl::add_param(*func_, sema_.builder, *arg);
-    } else if (p.default_value) {
-      value = default_value(p);
-    } else {
-      error(p.loc,
-            fmt::format("argument '{}' of kernel '{}' has no {}", p.name, kernel, constexpr_param ? "value" : "type"),
-            constexpr_param ? "it is a tl.constexpr argument without a default: give its value"
-                            : "give its type, or a value to compile it in");
-    }
-    frame.scope[p.name] = Binding{std::move(value), false, {}, p.loc};
-  }
+  for (const Param& p : function->params) frame.scope[p.name] = Binding{argument_of(p, spec), false, {}, p.loc};
 
   frame_ = &frame;
   watch_parameters();

@@ -162,6 +162,109 @@ Val Checker::call_host(const FunctionObject& function, std::vector<Argument> arg
   return result;
 }
 
+bool Checker::takes_arguments(size_t low, size_t high, const std::string& name, const std::vector<Argument>& args,
+                              Loc loc) {
+  if (args.size() >= low && args.size() <= high) return true;
+  error(loc, fmt::format("'{}' takes {} argument{}, found {}", name, high, high == 1 ? "" : "s", args.size()));
+  return false;
+}
+
+Val Checker::grow_list(const dsl::TupleVal& list, const Val& object, const Expr& callee,
+                       const std::vector<Argument>& args, Loc loc) {
+  const std::string& name = callee.text;
+  if (!takes_arguments(1, 1, name, args, loc)) return Val();
+  const Expr& target = *callee.children[0];
+  bool parameter = frame_->function && std::any_of(frame_->function->params.begin(), frame_->function->params.end(),
+                                                   [&](const Param& p) { return p.name == target.text; });
+  if (target.kind != Expr::Kind::Name || !frame_->scope.contains(target.text) || parameter)
+    return error(loc, fmt::format("'{}' is followed on lists that a function made itself only", name),
+                 "return the list");
+  if (unknown_ || (name == "extend" && args[0].value.is_poison())) {  // how many items it has then is not known
+    bind(target.text, Val(), false, target.loc);
+    return Val(dsl::None{});
+  }
+  std::vector<Val> more{args[0].value};
+  if (name == "extend") {
+    auto iterated = iterate(args[0].value, args[0].loc);
+    if (!iterated) return Val();
+    more = std::move(*iterated);
+  }
+  // The list as it was lives on where another name or a container has it too.
+  auto* own = own_object(list.items, 2);  // the name's and `object`
+  const size_t before = list.items->size();
+  if (!count_made(int64_t(more.size() + (own ? 0 : before)), loc)) return Val();
+  if (before + more.size() > kMaxItems) return error(loc, fmt::format("a list of more than {} items", kMaxItems));
+  std::vector<Val> copy;
+  std::vector<Val>& items = own ? * own : copy = *list.items;
+  items.insert(items.end(), more.begin(), more.end());
+  bind(target.text, own ? object : dsl::make_list(std::move(copy)), false, target.loc);
+  return Val(dsl::None{});
+}
+
+Val Checker::update_dict(const DictObject& dict, const Expr& target, const std::vector<Argument>& args, Loc loc) {
+  if (target.kind != Expr::Kind::Name || !frame_->scope.contains(target.text))
+    return error(loc, "'update' is followed on dicts that a function made itself only", "return the dict");
+  DictObject changed = dict;
+  for (const Argument& a : args) {
+    const auto other = dict_of(a.value);
+    if (a.name.empty() && !other) return error(a.loc, "update() is evaluated of dicts and keyword arguments");
+    if (!a.name.empty()) changed.set(a.name, a.value);
+    for (size_t i = 0; a.name.empty() && i < other->items.size(); ++i)
+      changed.set(other->items[i].first, other->items[i].second);
+  }
+  if (!count_made(int64_t(2 * changed.items.size()), loc)) return Val();
+  bind(target.text, make_host(std::move(changed)), false, target.loc);
+  return Val(dsl::None{});
+}
+
+std::optional<Val> Checker::dict_method(const Val& object, const DictObject& dict, const Expr& callee,
+                                        const std::vector<Argument>& args, Loc loc) {
+  const std::string& name = callee.text;
+  if (name == "items" || name == "keys" || name == "values") {
+    if (!takes_arguments(0, 0, name, args, loc)) return Val();
+    std::vector<Val> items;
+    for (const auto& [k, v] : dict.items)
+      items.push_back(name == "keys" ? k : name == "values" ? v : dsl::make_tuple({k, v}));
+    return dsl::make_tuple(std::move(items));
+  }
+  if (name == "copy") return object;
+  if (name == "update") return update_dict(dict, *callee.children[0], args, loc);
+  if (name == "get" && takes_arguments(1, 2, name, args, loc)) {
+    const Val* value = dict.find(args[0].value);
+    return value ? *value : args.size() > 1 ? args[1].value : Val(dsl::None{});
+  }
+  return std::nullopt;
+}
+
+std::optional<Val> Checker::tensor_method(const Val& object, const PointerObject& tensor, const std::string& name,
+                                          const std::vector<Argument>& args, Loc loc) {
+  if (name == "data_ptr") return Val(dsl::Int(tensor.pointer.address));
+  if (name == "element_size" && tensor.pointer.elem)
+    return Val(dsl::Int(std::max(1, elem_bits(*tensor.pointer.elem) / 8)));
+  const bool zeroes = name == "zero_" || (name == "fill_" && args.size() == 1 && args[0].value.is<dsl::Int>() &&
+                                          args[0].value.as<dsl::Int>() == 0);
+  if (!zeroes || !tensor.launch) return std::nullopt;
+  if (!takes_arguments(0, name == "zero_" ? 0 : 1, name, args, loc)) return Val();
+  tensor.launch->zero(tensor.name);
+  return object;
+}
+
+namespace {
+
+// What config.all_kwargs() has: constexprs, and the options that are given or have a value without.
+DictObject all_kwargs(const ConfigObject& config) {
+  DictObject all;
+  for (const ConstexprArg& c : config.config.constexprs) all.set(c.name, dsl::to_val(c.value));
+  for (const dsl::LaunchOption& option : dsl::launch_options()) {
+    const auto& value = config.config.*option.config;
+    if (value || !option.info.is_optional())
+      all.set(std::string(option.info.name), dsl::Int(value.value_or(option.info.fallback)));
+  }
+  return all;
+}
+
+}  // namespace
+
 std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, const std::vector<Argument>& args,
                                         Loc loc) {
   const std::string& name = callee.text;
@@ -169,105 +272,24 @@ std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, c
   const bool grows = list && list->is_list && (name == "append" || name == "extend");
   for (const Argument& a : args)
     if (a.value.is_poison() && !grows) return Val();
-  auto takes = [&](size_t low, size_t high) {
-    if (args.size() >= low && args.size() <= high) return true;
-    error(loc, fmt::format("'{}' takes {} argument{}, found {}", name, high, high == 1 ? "" : "s", args.size()));
-    return false;
-  };
-  if (grows) {
-    if (!takes(1, 1)) return Val();
-    const Expr& target = *callee.children[0];
-    bool parameter = frame_->function && std::any_of(frame_->function->params.begin(), frame_->function->params.end(),
-                                                     [&](const Param& p) { return p.name == target.text; });
-    if (target.kind != Expr::Kind::Name || !frame_->scope.contains(target.text) || parameter)
-      return error(loc, fmt::format("'{}' is followed on lists that a function made itself only", name),
-                   "return the list");
-    if (unknown_ || (name == "extend" && args[0].value.is_poison())) {  // how many items it has then is not known
-      bind(target.text, Val(), false, target.loc);
-      return Val(dsl::None{});
-    }
-    std::vector<Val> more{args[0].value};
-    if (name == "extend") {
-      auto iterated = iterate(args[0].value, args[0].loc);
-      if (!iterated) return Val();
-      more = std::move(*iterated);
-    }
-    // The list as it was lives on where another name or a container has it too.
-    auto* own = own_object(list->items, 2);  // the name's and `object`
-    const size_t before = list->items->size();
-    if (!count_made(int64_t(more.size() + (own ? 0 : before)), loc)) return Val();
-    if (before + more.size() > kMaxItems) return error(loc, fmt::format("a list of more than {} items", kMaxItems));
-    std::vector<Val> copy;
-    std::vector<Val>& items = own ? * own : copy = *list->items;
-    items.insert(items.end(), more.begin(), more.end());
-    bind(target.text, own ? object : dsl::make_list(std::move(copy)), false, target.loc);
-    return Val(dsl::None{});
-  }
-  if (list && name == "tolist") return takes(0, 0) ? object : Val();  // of an array
-  if (const auto* n = object.get_if<dsl::Int>(); n && name == "bit_length") {
-    if (!takes(0, 0)) return Val();
-    return Val(dsl::Int(n->bits()));
-  }
+  if (grows) return grow_list(*list, object, callee, args, loc);
+  if (list && name == "tolist") return takes_arguments(0, 0, name, args, loc) ? object : Val();  // of an array
+  if (const auto* n = object.get_if<dsl::Int>(); n && name == "bit_length")
+    return takes_arguments(0, 0, name, args, loc) ? Val(dsl::Int(n->bits())) : Val();
   if (const auto* text = object.get_if<std::string>()) return text_method(*text, name, args, loc);
   if (const auto* launch = get_host<ArgsObject>(object); launch && name == "get") {
-    if (!takes(1, 2)) return Val();
+    if (!takes_arguments(1, 2, name, args, loc)) return Val();
     const auto* key = args[0].value.get_if<std::string>();
     const auto* value = key ? launch->args->find(*key) : nullptr;
     return value ? launch_value(*key, *value, launch->launch) : args.size() > 1 ? args[1].value : Val(dsl::None{});
   }
-  if (const auto dict = dict_of(object)) {
-    std::vector<Val> items;
-    if (name == "items" || name == "keys" || name == "values") {
-      if (!takes(0, 0)) return Val();
-      for (const auto& [k, v] : dict->items)
-        items.push_back(name == "keys" ? k : name == "values" ? v : dsl::make_tuple({k, v}));
-      return dsl::make_tuple(std::move(items));
-    }
-    if (name == "copy") return Val(dsl::HostRef(dict));
-    if (name == "update") {
-      const Expr& target = *callee.children[0];
-      if (target.kind != Expr::Kind::Name || !frame_->scope.contains(target.text))
-        return error(loc, "'update' is followed on dicts that a function made itself only", "return the dict");
-      DictObject changed = *dict;
-      for (const Argument& a : args) {
-        const auto other = dict_of(a.value);
-        if (a.name.empty() && !other) return error(a.loc, "update() is evaluated of dicts and keyword arguments");
-        if (!a.name.empty()) changed.set(a.name, a.value);
-        for (size_t i = 0; a.name.empty() && i < other->items.size(); ++i)
-          changed.set(other->items[i].first, other->items[i].second);
-      }
-      if (!count_made(int64_t(2 * changed.items.size()), loc)) return Val();
-      bind(target.text, make_host(std::move(changed)), false, target.loc);
-      return Val(dsl::None{});
-    }
-    if (name == "get" && takes(1, 2)) {
-      const Val* value = dict->find(args[0].value);
-      return value ? *value : args.size() > 1 ? args[1].value : Val(dsl::None{});
-    }
-  }
+  if (const auto dict = dict_of(object))
+    if (auto result = dict_method(dsl::HostRef(dict), *dict, callee, args, loc)) return result;
   if (get_host<SpecObject>(object) && name == "exec_module") return Val(dsl::None{});  // it is there
-  if (const auto* tensor = get_host<PointerObject>(object)) {
-    if (name == "data_ptr") return Val(dsl::Int(tensor->pointer.address));
-    if (name == "element_size" && tensor->pointer.elem)
-      return Val(dsl::Int(std::max(1, elem_bits(*tensor->pointer.elem) / 8)));
-    const bool zeroes = name == "zero_" || (name == "fill_" && args.size() == 1 && args[0].value.is<dsl::Int>() &&
-                                            args[0].value.as<dsl::Int>() == 0);
-    if (zeroes && tensor->launch) {
-      if (!takes(0, name == "zero_" ? 0 : 1)) return Val();
-      tensor->launch->zero(tensor->name);
-      return object;
-    }
-  }
-  if (const auto* config = get_host<ConfigObject>(object); config && name == "all_kwargs") {
-    DictObject all;
-    for (const ConstexprArg& c : config->config.constexprs) all.set(c.name, dsl::to_val(c.value));
-    for (const dsl::LaunchOption& option : dsl::launch_options()) {
-      const auto& value = config->config.*option.config;
-      if (value || !option.info.is_optional())
-        all.set(std::string(option.info.name), dsl::Int(value.value_or(option.info.fallback)));
-    }
-    return make_host(std::move(all));
-  }
+  if (const auto* tensor = get_host<PointerObject>(object))
+    if (auto result = tensor_method(object, *tensor, name, args, loc)) return result;
+  if (const auto* config = get_host<ConfigObject>(object); config && name == "all_kwargs")
+    return make_host(all_kwargs(*config));
   if (const auto* host = object.get_if<dsl::HostRef>()) {
     if (get_host<PointerObject>(object)) return host_attribute(*host, callee);
     return error(callee.loc, fmt::format("{} has no method '{}'", dsl::describe(object), name));

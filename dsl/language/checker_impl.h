@@ -38,6 +38,9 @@ using dsl::FunctionRef;
 using dsl::Join;
 using dsl::Val;
 
+struct DictObject;
+struct PointerObject;
+
 /// What a name of a function stands for.
 struct Binding {
   Val value;
@@ -136,6 +139,10 @@ class Checker {
   Checker(const Checker&) = delete;
 
   std::unique_ptr<ir::Func> check_kernel(std::string_view kernel, const Specialization& spec);
+  /// Null, and a report, if the file has no such kernel.
+  const Function* find_kernel(std::string_view kernel);
+  /// What a parameter of the kernel stands for.
+  Val argument_of(const Param& p, const Specialization& spec);
   void check_function(const Function& function);
   /// Hands over the diagnostics, each once, with notes on the calls that led there.
   void publish(Diagnostics& out);
@@ -383,6 +390,16 @@ class Checker {
   Val make_config(const std::vector<Argument>& args, Loc loc);
   /// Nothing if it is no method or function of host code.
   std::optional<Val> host_method(const Val& object, const Expr& callee, const std::vector<Argument>& args, Loc loc);
+  /// Whether a method has so many arguments; reports it if not.
+  bool takes_arguments(size_t low, size_t high, const std::string& name, const std::vector<Argument>& args, Loc loc);
+  /// append() and extend() of `object`, which is `list`.
+  Val grow_list(const dsl::TupleVal& list, const Val& object, const Expr& callee, const std::vector<Argument>& args,
+                Loc loc);
+  std::optional<Val> dict_method(const Val& object, const DictObject& dict, const Expr& callee,
+                                 const std::vector<Argument>& args, Loc loc);
+  Val update_dict(const DictObject& dict, const Expr& target, const std::vector<Argument>& args, Loc loc);
+  std::optional<Val> tensor_method(const Val& object, const PointerObject& tensor, const std::string& name,
+                                   const std::vector<Argument>& args, Loc loc);
   struct HostBuiltin;
   std::optional<Val> host_builtin(const std::string& name, const std::vector<Argument>& args, Loc loc);
   /// Runs `body` as host code of the file, where that is known.
