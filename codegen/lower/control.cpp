@@ -63,8 +63,8 @@ llvm::BasicBlock* new_block(Lowering& l, const char* name) {
   return llvm::BasicBlock::Create(l.context, name, l.b.GetInsertBlock()->getParent());
 }
 
-// Whether a dot's sums fill the registers in an inner loop: what the outer one does not change is then better made
-// again in each iteration than kept.
+// Whether a dot's sums fill the registers in an inner loop: values that the outer loop does not change had better be
+// computed again in each of its iterations than kept.
 bool has_inner_dots(const ir::Op& loop) {
   bool found = false;
   const ir::Block& body = ir::ForLoop(loop).body();

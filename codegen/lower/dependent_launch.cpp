@@ -9,13 +9,13 @@ namespace tegula::lower {
 
 namespace {
 
-// To let the next kernel start takes a GPU some nanoseconds a program, measured on an H200, one after the other: as
-// long as to move less than this many bytes out of its caches. With more programs than these, that is more than the
-// overlap gains. Code that has the instruction takes that long also where it skips it.
+// To let the next kernel start takes a GPU some nanoseconds a program, one after the other (measured on an H200):
+// as long as it takes to move this many bytes out of its caches. With more programs than these, that is more than the
+// overlap gains. Code that has the instruction takes this time even where it skips the instruction.
 constexpr int64_t kBytesWorthIt = 16 << 10;
 constexpr int64_t kFewPrograms = 1024;
-// Of programs that may go round loops often: some move little all the same (rows of a sparse matrix), and so many take
-// much longer than what the overlap gains.
+// The limit for programs whose loops may have many iterations: some move little all the same (rows of a sparse matrix),
+// and more programs than this take much longer than what the overlap gains.
 constexpr int64_t kFewWithLoops = 8192;
 
 struct Moved {
@@ -23,7 +23,7 @@ struct Moved {
   bool in_loops;  ///< some of them
 };
 
-// Of what a program reads the largest tile counts: others are often values of rows or channels, the same for many
+// Only the largest tile that a program reads counts: others are often values of rows or channels, the same for many
 // elements, which caches hold.
 Moved bytes_moved(const ir::Block& block) {
   int64_t largest_read = 0, written = 0;

@@ -38,8 +38,8 @@ llvm::Value* in_f32(Lowering& l, llvm::ArrayRef<llvm::Value*> x, Make make) {
   return l.b.CreateFPTrunc(make(wide), type);
 }
 
-// make(r) for the first register r of each group, which has `runs` elements along each axis (powers of two): what all
-// of them give. Elements of a thread are in one group if their registers' parts of the coordinates are.
+// Calls make(r) for the first register r of each group, and takes its result for the whole group. A group has `runs`
+// elements along each axis (powers of two); the register's part of an element's coordinates tells its group.
 template <class F>
 std::function<llvm::Value*(int)> once_a_group(const ir::Type& type, const std::vector<int64_t>& runs, F make) {
   auto made = std::make_shared<std::map<std::vector<int32_t>, llvm::Value*>>();
@@ -395,7 +395,7 @@ void intrinsic_math(Lowering& l, const ir::Op& op, llvm::Intrinsic::ID id) {
   math(l, op, call, call);
 }
 
-// The branch of exp keeps all arguments until the last of them is looked at: not for tiles as large as an accumulator.
+// The branch of exp keeps all arguments until it has looked at the last: too many for tiles as large as accumulators.
 constexpr int kBranchTo = 64;
 constexpr double kLog2E = 1.4426950408889634;
 
@@ -510,8 +510,8 @@ void lower_Erf(Lowering& l, const ir::Op& op) {
       l, op, [&](auto& x) { return erf_f32(l, x[0]); }, [&](auto& x) { return l.libclc("erf", x); });
 }
 
-// libclc's fp64 pow goes wrong where y log x overflows. From |y| = 2^64 on the result is 0, 1 or infinite and the same
-// for all even y, as all y are there.
+// libclc's fp64 pow is wrong where y log x overflows. From |y| = 2^64 on the result is 0, 1 or infinite, and the same
+// for all y of one sign, since all of them are even.
 llvm::Value* Lowering::pow(llvm::Value* x, llvm::Value* y) {
   if (y->getType()->isFloatTy()) return libclc("pow", {x, y});
   llvm::Value* large = llvm::ConstantFP::get(y->getType(), 0x1p64);

@@ -2,8 +2,8 @@
 // memory with one barrier, after which every warp combines the warps' partial results itself. These lie element by
 // element where lanes have reduced, so that the lanes can share the work, else lane by lane. Where the blocks of a
 // cluster divide what is reduced, each then stores its partial result to the shared memory of all of them,
-// asynchronously: threads wait until as many bytes as are expected have come. (What goes from block to block is costly
-// by the piece: no warp stores for itself.)
+// asynchronously: threads wait until as many bytes as are expected have come. (Each piece that goes from block to block
+// costs the same, however small: so no warp stores for itself.)
 #include <bit>
 
 #include "codegen/layout/axis_order.h"
@@ -162,7 +162,7 @@ class Reduction : Combining {
     llvm::Value* shift;          // of all areas, in bytes; null: none
   };
 
-  // Where number `index` of the partials of operand i stands.
+  // The place of partial result number `index` of operand i.
   llvm::Value* address_of(const Partials& partials, size_t i, llvm::Value* index) {
     llvm::Value* at = address(partials.areas[i], index, partials.bytes[i]);
     return partials.shift ? l_.b.CreateAdd(at, partials.shift) : at;

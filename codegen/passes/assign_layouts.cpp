@@ -1,8 +1,8 @@
 // Gives every tile a layout.
 //
-// 1. Anchors. Products fix their results, by the family of their plan: tensor-core accumulators, or any layout, and
-// each
-//    thread gets the rows and columns that its sums need. Large memory ops fix their pointers, masks and loaded values
+// 1. Anchors. A product fixes the layout of its result, as the family of its plan says: that of tensor-core
+//    accumulators, or any layout, of which each thread then gets the rows and columns that its sums need. Large memory
+//    ops fix their pointers, masks and loaded values
 //    (memory_layouts).
 // 2. Propagation. From the dots, then from the large memory ops, those that run most often first, a layout flows to
 //    every value that can have it without data movement; the first to arrive stays. Small memory ops (a row of weights
@@ -115,8 +115,8 @@ class Assigner {
     return std::make_shared<LinearLayout>(*in_warps);
   }
 
-  /// For loads that become operands of products in registers, by ops beside the product that move no data: the layout
-  /// in which each thread loads what it multiplies.
+  /// For loads that become operands of products in registers, by ops that move no data between threads: the layout in
+  /// which each thread loads what it multiplies.
   void find_operands() {
     for (const Op* product : products_)
       for (int i : {0, 1})
@@ -128,7 +128,7 @@ class Assigner {
     if (!op || op->parent != &home || !v->type.is_tile() || !loaded_operands_.emplace(v, layout).second) return;
     const auto needed = op->opcode == Opcode::Load ? std::nullopt : operand_layout(*op, layout);
     if (!needed) return;
-    // Threads that hold copies would rather share out what they are broadcast to.
+    // Threads that hold copies of a broadcast value had better divide the result among each other.
     if (op->opcode == Opcode::Broadcast && (needed->free_mask(Dim::Lane) || needed->free_mask(Dim::Warp))) return;
     for (const Value* operand : op->operands)
       if (operand) find_operands(operand, *needed, home);
@@ -237,7 +237,7 @@ class Assigner {
     };
 
     // The large ones are fixed before anything flows; what flows from dots goes first all the same, then what loops run
-    // most often. Copies are too: the place lies as they do, which its products may rely on.
+    // most often. Copies are fixed first as well: a place lies as they do, and its products may rely on that.
     std::vector<Op*> small;
     std::map<double, std::deque<Value*>, std::greater<>> from_memory;  // by how often the ops run
     std::deque<Value*> from_dots = std::exchange(queue_, {});
@@ -293,8 +293,8 @@ class Assigner {
     if (auto it = twins_.find(v); it != twins_.end()) assign(it->second, layouts_.at(v));
     if (v->type.is_in_flight()) follow_to_waits(v);
   }
-  /// What is in flight stays in its registers until a wait makes a tile of it: the wait's layout is given before other
-  /// values, which the tile meets, can hand it theirs.
+  /// Sums in flight stay in their registers until a wait makes a tile of them. So the wait's result gets its layout
+  /// first, before values that the tile meets can hand it theirs.
   void follow_to_waits(Value* sums) {
     for (Op* user : users_[sums]) {
       const bool ends_region = user->has(ir::Terminator) && user->parent->parent;

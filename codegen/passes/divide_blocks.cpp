@@ -6,8 +6,8 @@
 //
 //   arange {start = 0, end = 256}      ->      arange {start = 0, end = 128} + splat(block_id * 128)      of 2 blocks
 //
-// Stores of such tiles are marked per_block; what has no part in the division every block does alike, and one of them
-// stores it. An operand that all blocks want can be brought to all of them at a time (pipeline/bulk_copies).
+// Stores of such tiles are marked per_block. Ops without a divided axis are carried out by every block, and one block
+// stores their results. An operand that all blocks want can be brought to all of them at once (pipeline/bulk_copies).
 //
 // Axes that an op has in common, of its operands and results, go together (AxisClasses). A class is divided where every
 // op that has one of its axes can: none reduces along it or asks for its elements' places. Products' axes come first,
@@ -141,7 +141,7 @@ class Divider {
     return divided;
   }
 
-  // The columns of long rows, although they are combined by reductions to tiles; these then combine what all have.
+  // Divides the columns of long rows, although reductions combine them: the blocks then combine their results.
   bool divide_combined(AxisClasses& classes, const Value* sums) {
     if (sums->type.shape.back() <= kMostColumns) return false;
     const size_t columns = classes.find({sums, sums->type.rank() - 1});
@@ -157,9 +157,9 @@ class Divider {
     return true;
   }
 
-  // Of a product in a loop that computes with each iteration's sums: a thread has these and what they are added to.
-  // So parts of all rows are better than such of all columns, where rows are as many: an instruction takes 64 rows, and
-  // all of the columns, whose sums then are few enough at a time.
+  // Divides the columns of a product in a loop that computes with each iteration's sums: a thread holds these and what
+  // they are added to. Where there are as many rows, that is better than to divide the rows: an instruction takes 64
+  // rows and all of the block's columns, so that fewer sums are there at a time.
   bool divide_columns(AxisClasses& classes, const Value* sums) {
     const Shape& shape = sums->type.shape;
     const int64_t columns = shape.back();

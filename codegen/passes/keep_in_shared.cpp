@@ -3,14 +3,14 @@
 //   w = load(p); for ...: y = x * cast(w)     ->     w = load(p); thread_store w, place
 //                                                    for ...: y = x * cast(thread_read place)
 //
-// A tile that was loaded once for all iterations takes registers all the time; or, loaded anew in each one, takes as
-// much of the caches' bandwidth as what the loop is about. Each thread stores what it holds of it before the loop and
-// takes it back where the loop uses it, so that no thread waits for another.
+// A tile that was loaded once for all iterations takes registers all the time. If it were loaded anew in each one, it
+// would take as much of the caches' bandwidth as the loop's own data. So each thread stores its part of the tile before
+// the loop and reads it back where the loop uses it: no thread waits for another.
 //
 // Tiles are kept so, the largest first, while more registers are live than a thread may have, and while shared memory
-// has room for as many programs as registers do. Where all of them would free far less than is short, none is kept: the
-// assembler finds such few registers by itself, and the accesses would only add to them. Programs with products are
-// left as they are: their operands want the shared memory, and their registers are not known so well.
+// has room for as many programs as registers do. Where all of them together would free far fewer registers than are
+// missing, none is kept: the accesses would only take more. Programs with products are left as they are: their operands
+// want the shared memory, and their registers are not known so well.
 #include <algorithm>
 #include <unordered_set>
 

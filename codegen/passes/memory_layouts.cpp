@@ -74,7 +74,7 @@ LayoutRef MemoryLayouts::layout_of(const Group& group) {
 // No thread holds more than kMostHeld elements side by side.
 static constexpr int kMostHeld = 16;
 
-// The cheapest of those in which a thread holds some elements along the fastest axis, and perhaps a run along another.
+// The cheapest of the layouts in which a thread holds some elements along the fastest axis, perhaps a run of another.
 LinearLayout MemoryLayouts::find_layout(const Group& group) const {
   const std::vector<Op*>& ops = groups_.at(group);
   const Shape& shape = group.shape;
@@ -109,10 +109,10 @@ LinearLayout MemoryLayouts::find_layout(const Group& group) const {
   return best;
 }
 
-// Where rows are reduced more often than they are accessed, as those that a loop multiplies by one row after the other,
-// and nothing else makes tiles of their shape: how many lanes might share a row but all that it has elements for. They
-// still take whole lines of memory, and no warps share one. (Memory takes longer than the sums of rows that are reduced
-// as often as they come.)
+// Fewer lanes than could share a row, all numbers of them that are worth a try: for rows that are reduced more often
+// than they are accessed, as where a loop multiplies them by one row after the other, if nothing else makes tiles of
+// their shape. The lanes still take whole lines of memory, and no two warps share a row. (Rows that are reduced only as
+// often as they are loaded wait longer for memory than their sums take.)
 std::vector<int> MemoryLayouts::fewer_lanes(const Group& group, int width) const {
   constexpr int kLanes = 32, kLineBytes = 128;
   const Shape& shape = group.shape;
@@ -135,8 +135,8 @@ std::vector<int> MemoryLayouts::fewer_lanes(const Group& group, int width) const
   return found;
 }
 
-// In issue slots of a warp: what lanes exchange for the sums of rows of such a layout, and what a thread computes of
-// each element of what is the same for all rows.
+// What reductions take in such a layout, in issue slots of a warp: the lanes' shuffles for the sums of rows, and a
+// thread's work on each of its elements along a row, which is the same for all of its rows.
 double MemoryLayouts::price_of_reductions(const Shape& shape, const LinearLayout& layout) const {
   constexpr double kShuffle = 5, kElement = 2;
   const auto found = reductions_.find(shape);
@@ -152,8 +152,8 @@ double MemoryLayouts::price_of_reductions(const Shape& shape, const LinearLayout
   return price;
 }
 
-// Elements that loads of the ops have from one place in memory, other than along `fastest`: a thread that holds such
-// a run loads it once. `most`: elements a thread.
+// Runs of elements that the ops' loads take from one and the same place in memory, along other axes than `fastest`: a
+// thread that holds such a run loads it once. A thread holds `most` elements at most.
 std::vector<MemoryLayouts::Run> MemoryLayouts::repeated_runs(const std::vector<Op*>& ops, int fastest,
                                                              int64_t most) const {
   std::vector<Run> runs;
@@ -170,7 +170,7 @@ std::vector<MemoryLayouts::Run> MemoryLayouts::repeated_runs(const std::vector<O
   return runs;
 }
 
-// What the accesses of memory ops take in one layout, of which a thread holds `held` elements along the axis at a
+// What the accesses of memory ops take in one layout, in which a thread holds `held` neighbours along the axis at a
 // time.
 double MemoryLayouts::price_of(const std::vector<Op*>& ops, const LinearLayout& layout, int axis, int held) const {
   double price = 0;
@@ -183,7 +183,7 @@ double MemoryLayouts::price_of(const std::vector<Op*>& ops, const LinearLayout& 
   return price;
 }
 
-// Whether data decide where the elements lie that are neighbours along the axis.
+// Whether the places of neighbours along the axis follow from data, as those of loaded indices do.
 bool MemoryLayouts::is_scattered(const Value* v, int axis) const {
   if (!v->type.is_tile() || !v->def) return false;
   const AxisInfo& facts = axis_.info(v);

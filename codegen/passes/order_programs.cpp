@@ -1,9 +1,9 @@
-// Programs that have more to multiply than others begin first.
+// Lets programs that have more to multiply than others begin first.
 //
 //   i = program_id; for 0 to (i + 1) * 128: ... dot ...     ->     i = program_id {reverse}; ...
 //
 // A GPU starts programs in the order of their numbers, axis 0 first, and the last ones run while multiprocessors have
-// nothing left to take: these are better the short ones. Where the iterations of a loop with products grow with the
+// nothing left to take: these had better be short ones. Where the iterations of a loop with products grow with the
 // number of a program along axis 0, as those of causal attention do, programs of up to eight numbers along axis 1
 // (heads) begin together, the long ones first. (Measured on an H200: of 64 heads of 2048 rows that takes 0.91 of the
 // time; all heads together lose more by the cache than they gain.)
@@ -68,7 +68,7 @@ class Trends {
     }
   }
 
-  // Of a * b, or a / b: as the factor that changes if the other one does not and is not negative.
+  // a * b and a / b change as the operand that changes, if the other one stays the same and is not negative.
   Trend scaled(const Value* a, const Value* b) {
     if (of(a) == Trend::Same && of(b) == Trend::Same) return Trend::Same;
     if (of(a) == Trend::Same) std::swap(a, b);

@@ -21,7 +21,7 @@ using namespace ir;
 
 namespace {
 
-/// How many times as many programs must run at a time for loads that are waited for one after the other.
+/// Loads stay apart, and are waited for one after the other, if so many times as many programs run at a time then.
 constexpr double kManyMore = 1.5;
 
 using Ops = std::list<std::unique_ptr<Op>>;
@@ -48,7 +48,7 @@ class LoadRaiser {
   }
 
  private:
-  /// Ops between two that loads do not pass: first those that loads are and follow from.
+  /// The ops between two that loads do not pass, in both orders: `raised` has loads, and what they follow from, first.
   struct Moved {
     Ops* block;
     Position end;  ///< the first op behind them

@@ -33,14 +33,14 @@ using namespace ir;
 
 namespace {
 
-// Instructions of a thread from which on statements are made loops: twice the instruction cache. Those that an
-// iteration has at most, if it has more than one copy.
+// Statements of so many instructions a thread become loops: twice the instruction cache. An iteration with several
+// copies has kIteration instructions at most.
 constexpr double kLongCode = 1 << 14, kIteration = 1 << 10;
-// Copies that there are at least, and iterations.
+// A loop stands for this many copies at least, and has this many iterations at least.
 constexpr size_t kLeastCopies = 8, kLeastIterations = 4;
-// Distances of copies that are tried.
+// How many distances between copies are tried.
 constexpr size_t kPeriods = 6;
-// How far an op is told apart by what it follows from.
+// An op is told apart by the ops that it follows from, so many steps back.
 constexpr int kDepth = 3;
 
 using Position = std::list<std::unique_ptr<Op>>::iterator;
@@ -133,7 +133,7 @@ void add_nodes(Op& op, bool isolated, std::vector<Node>& nodes) {
     for (auto& inner : region->ops) add_nodes(*inner, isolated || op.info().isolates(), nodes);
 }
 
-// Where a value is made: by which op of the block, or which of its regions, as what.
+// Where a value is made: in which item, at which of its nodes, as which result of that op or argument of its regions.
 struct Place {
   size_t item, node, number;
   bool operator==(const Place&) const = default;
@@ -148,8 +148,8 @@ struct Item {
   double cost = 0;
 };
 
-// What an operand is from copy to copy: the same value; a constant that grows by `step`; of the same copy; of the copy
-// before.
+// How an operand goes on from copy to copy: the same value; a constant that grows by `step`; a value of the same copy;
+// a value of the copy before.
 enum class Kind { Same, Growing, Own, Before };
 struct Operand {
   Kind kind = Kind::Same;
@@ -381,7 +381,7 @@ class BlockRoller {
     return place && *place == expected;
   }
 
-  // Divisors are better known, and so are bounds of loops; a region that combines sees no index.
+  // Divisors and bounds of loops stay constants, which makes better code; a region that combines sees no index.
   static bool may_grow(const Node& node, size_t i) {
     const Value* v = node.op->operands[i];
     if (!v || !v->type.is_integer() || v->type.is_bool() || node.isolated) return false;
@@ -391,7 +391,7 @@ class BlockRoller {
 
   // ---- The loop
 
-  // A value that copies hand on: what makes it in the first copy, and what it is before.
+  // A value that one copy hands to the next: what makes it in the first copy, and its value ahead of that one.
   struct Carried {
     Place place;
     Value* init;

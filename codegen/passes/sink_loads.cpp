@@ -3,8 +3,8 @@
 //   w = load(p); s = reduce(x); y = x * s * cast(w)      ->      s = reduce(x); w = load(p); y = x * s * cast(w)
 //
 // Programs whose registers suffice load as early as the text says, so that all their loads are on their way together.
-// Where a thread's registers bound how many programs run at a time, what is held for later is in the way: loaded where
-// it is used, it goes into the result piece by piece, and what is waited for there is hidden by the other programs.
+// Where a thread's registers bound how many programs run at a time, values that are held for later are in the way. A
+// value that is loaded where it is used goes into the result piece by piece, and other programs hide the wait for it.
 //
 // A load moves with the ops that do nothing but convert or reshape what it gives, within its block, and over no write
 // to memory that it may read. Loops are left as they are: before one, a load is made once for all iterations.
@@ -25,7 +25,7 @@ using namespace ir;
 
 namespace {
 
-/// How many times as many programs pay for loads that are waited for later: measured, fewer gain nothing.
+/// Loads that are waited for later pay if so many times as many programs run: fewer gain nothing, as measured.
 constexpr double kManyMore = 1.5;
 
 using Position = std::list<std::unique_ptr<Op>>::iterator;

@@ -37,14 +37,14 @@ using namespace ir;
 
 namespace {
 
-// Elements of a thread from which on registers do not hold a tile, whatever its type is, and how many of a part they
-// should hold beside some others like it; and may.
+// From so many elements a thread on, registers do not hold a tile, whatever its type is; how many elements of a part
+// they should hold, beside some other tiles like it, and how many they may hold.
 constexpr int64_t kTooMany = 512, kWanted = 64, kMost = 256;
-// Instructions of a thread from which on the code is too long, as it fills half of the instruction cache, and elements
-// of it that a part should hold nevertheless.
+// From so many instructions a thread on, code is too long, as it fills half of the instruction cache; how many elements
+// a part should hold nevertheless.
 constexpr double kLongCode = 1 << 12;
 constexpr int64_t kLeastOfThread = 16;
-// Elements of a part along an axis along which neighbours in memory lie; bytes, where parts would be too large so.
+// Elements of a part along the axis of neighbours in memory; bytes of them, where parts would be too large so.
 constexpr int64_t kLeastContiguous = 64, kLeastBytes = 32;
 
 // A program's accesses to global memory.
@@ -170,8 +170,8 @@ class StripMine {
     return axes;
   }
 
-  // Divides by the fewest parts that leave a thread as few elements of a tile as wanted, or as many as can be. What
-  // else the program writes is divided with it, along axes as long.
+  // Divides into the fewest parts that leave a thread as few elements of a tile as wanted, else into as many parts as
+  // can be. What else the program writes is divided likewise, along axes of the same length.
   bool divide(AxisClasses& classes, const AxisAnalysis& axes, size_t found, const Size& size) {
     Parts divided;
     if (!add(classes, found, divided)) return false;

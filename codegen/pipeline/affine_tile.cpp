@@ -34,7 +34,7 @@ AffineTiles::MaybeForm AffineTiles::find_form(const Value* v) {
   return v->def->results.size() == 1 && v->def->regions.empty() ? form_of_op(*v->def) : std::nullopt;
 }
 
-// What a loop adds the same to in each iteration, is init + (i - lower) / step times that.
+// A value to which a loop adds the same in each iteration is init + (i - lower) / step times what it adds.
 AffineTiles::MaybeForm AffineTiles::form_of_argument(const Value* v) {
   if (v->block == &func_.body && v->type.pointer) return Form{v, {}, {}};
   const Op* op = for_of(v);
@@ -133,8 +133,8 @@ AffineTiles::MaybeForm AffineTiles::product(const MaybeForm& a, const MaybeForm&
   return out;
 }
 
-// Rows taken modulo their number: those of a tile that begins at a multiple of its extent do not come to an end within
-// it, if their number is a multiple of that, too.
+// Rows taken modulo their number: a tile that begins at a multiple of its extent does not wrap around within, if the
+// number of rows is a multiple of that extent, too.
 AffineTiles::MaybeForm AffineTiles::remainder_form(const Op& op) {
   const Type& type = op.result()->type;
   if (!type.is_tile()) return std::nullopt;
@@ -257,7 +257,7 @@ std::string AffineTiles::split_bounds(const Bounds& bounds, const Type& tile, st
       return "its mask bounds an axis in more ways than one";
     }
   }
-  // What is bounded below begins there, and what is added to it is none of the array's begin.
+  // An axis that is bounded below begins at that bound: a start added to it does not belong to the array's begin.
   for (AxisBounds& of : out) {
     if (!of.lower) continue;
     const std::optional<Polynomial> upper = of.upper ? *of.lower + *of.upper - *of.start : of.upper;
@@ -474,7 +474,7 @@ std::string AffineTiles::check_starts(AffineTile& tile, const std::vector<AxisBo
   return {};
 }
 
-// What lies before a dimension's begin is what the pointers say, as the mask does not leave it out.
+// The mask does not leave out what lies before a dimension's begin: what the pointers say there has to be loaded.
 std::string AffineTiles::count_from_origin(AffineDim& dim, AffineTile& tile) const {
   const auto& [factors, elements] = *dim.stride.terms().begin();
   if (factors.empty() && elements * elem_bits(tile.base->type.elem) < 8 * kLongStride)

@@ -90,8 +90,8 @@ class GlobalAccesses {
   bool unknown_ = false;
 };
 
-// Whether an atomic operation has nothing to order: there are no writes beside it, and no reads behind it, which the
-// warps that copy have ahead of it.
+// Whether an atomic operation has nothing to order: the program writes nothing else, and reads nothing behind it. (The
+// reads of warps that copy are ahead of it.)
 bool orders_nothing(const Op& atomic, const Func& func) {
   bool orders = atomic.parent != &func.body, behind = false;
   for (const auto& op : func.body.ops) {

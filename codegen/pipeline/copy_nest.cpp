@@ -114,7 +114,7 @@ bool CopyNest::add_ahead(const std::vector<Op*>& nest, const Fill& fill, int64_t
   return true;
 }
 
-// Values that are computed in the op's block, but not ahead of it, are computed anew where they are needed next.
+// Forgets values that are computed in the op's block, but not ahead of it: they are computed anew where needed next.
 void CopyNest::forget_from(const Op& op) {
   std::unordered_set<const Op*> ahead;
   for (auto other = op.parent->ops.begin(); other->get() != &op; ++other) ahead.insert(other->get());
@@ -225,7 +225,7 @@ void CopyNest::wait_for_readers(const Op& loop, const std::vector<Fill>& fills, 
                   {{attr::whole_program, true}});
 }
 
-// Takes back what was made for the one loop of the nest; what was computed for it outside is dead without it.
+// Takes back what was made for the only loop of the nest. What was computed for it outside is dead code then.
 void CopyNest::give_up() {
   Op& loop = *levels_[1].copying;
   std::erase_if(known_, [&](const auto& known) { return home(known.second) == loop.regions[0].get(); });

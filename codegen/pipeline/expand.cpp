@@ -122,8 +122,8 @@ class CopyExpander {
     first.insert(std::move(moved));
   }
 
-  // Barriers are taken as slots are; their phases end in turn, and all threads have waited for the one before when a
-  // slot is written again.
+  // Barriers are used in turn, as slots are. Their phases end in turn, too, and all threads have waited for the phase
+  // before when a slot is written again.
   void make_barriers(Builder& first) {
     if (!in_bulk_ && stream_.completion != Completion::Barrier) return;
     barriers_ = tegula::make_barriers(first, stream_.slots, in_bulk_ ? 1 : 0);
@@ -193,8 +193,8 @@ class CopyExpander {
     return build.create(Opcode::AsyncCommit, std::move(how), {Type::token(completion)}, std::move(attrs))->result();
   }
 
-  // The loop's body carries one more value, and what is around it that the copies run through; the caller appends what
-  // the body yields. `first` is of before all of them.
+  // Lets the loop carry one more value, and the loops around it that the copies run through as well; the caller appends
+  // what the body yields. `first` is the value ahead of all of them.
   Value* carry_through(Value* first) {
     if (!stream_.outer) return carry(loop_, first);
     Value* here = carry(loop_, carry(outermost_, first));
@@ -242,7 +242,7 @@ bool can_advance(const Value* v, const Op& loop, std::unordered_set<const Value*
                      [&](const Value* x) { return can_advance(x, loop, seen); });
 }
 
-// The product or the op behind it that is the last to define what the next iteration's values follow from.
+// The last op, the product or one behind it, that defines something that the next iteration's values follow from.
 Op* last_needed(Op& product, const std::vector<Value*>& values, const ValueMap& next) {
   std::unordered_set<const Op*> needed{&product};
   std::unordered_set<const Value*> seen;

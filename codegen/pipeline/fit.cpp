@@ -32,7 +32,7 @@ int64_t bytes_of(const std::vector<Op*>& loads) {
   return bytes;
 }
 
-// Of registers that hold the loads of one iteration.
+// The bytes of the registers that hold the loads of one iteration.
 int64_t register_bytes_of(const std::vector<Op*>& loads) {
   int64_t bytes = 0;
   for (const Op* load : loads) bytes += register_bytes(*load);
@@ -105,7 +105,7 @@ bool fits_around(const Func& func, const Target& target, const Stores& stores, i
 int fit_loads(const Func& func, const Target& target, const Op& loop, std::vector<Op*>& loads, int64_t wanted,
               bool all) {
   int64_t budget = kBudget;
-  // Who limits registers wants many programs at a time, which have loads in flight, too: a quarter of the registers.
+  // A limit of registers is there for many programs at a time, which have loads in flight, too: a quarter of it.
   if (func.maxnreg()) budget = std::min<int64_t>(budget, func.maxnreg());
   if (!all) {
     int64_t free = 4 * register_limit(func, target) - kOverhead - kCopiesForProduct * bytes_of(loads);
@@ -113,8 +113,8 @@ int fit_loads(const Func& func, const Target& target, const Op& loop, std::vecto
       if (!carried->type.pointer && !carried->type.is_token()) free -= bytes_per_thread(carried->type);
     if (!loads.empty()) {
       const int64_t limit = register_limit(func, target), live = registers_live(func);
-      // Of what is live the assembler finds some to be there in part at a time; where it is much less than there is
-      // room for, that is no matter.
+      // The assembler keeps some of what is live only in part at a time, so a little more than the limit may be live.
+      // Where far fewer registers are live than there is room for, loads may take more of them.
       if (4 * live > 5 * limit) free = std::min(free, kOverhead);
       free = std::max(free, 4 * (limit * 4 / 5 - live));
     }

@@ -62,7 +62,7 @@ LoadStream::LoadStream(Op& loop, std::vector<Op*> loads, LoopSources& sources, b
   find_parts();
 }
 
-// In every iteration of the loop around there are those that run ahead of it.
+// Every iteration of the loop around has as many iterations of the loop as run ahead, at least.
 void LoadStream::lengthen_iterations() {
   Builder build;
   build.set_loc(loop_.loc);
@@ -120,7 +120,7 @@ Value* LoadStream::queued(const Value* arg, const Iteration& it, bool inside) co
   return inside ? held : init_of(held);
 }
 
-// So that going on changes scalars alone, from iteration to iteration, of the loop around too.
+// Splits pointers into a scalar and offsets that stay: iterations, of the loop around too, then change scalars alone.
 void LoadStream::split_pointers(Builder& before) {
   Replay replay(before, outer_ ? std::vector<const Block*>{&outer_->body()} : std::vector<const Block*>(), {});
   for (const Value* arg : growing_) {
@@ -135,8 +135,8 @@ void LoadStream::split_pointers(Builder& before) {
   }
 }
 
-// Without a loop around the induction variable of an iteration ahead may be beyond what its type holds; with one it is
-// at most what the loop itself counts to.
+// Without a loop around, the induction variable of an iteration ahead may be beyond what its type holds. With one it is
+// never larger than what the loop itself counts to.
 Value* LoadStream::in_width(Builder& build, Value* x) const { return outer_ ? x : wide(build, x); }
 
 LoadStream::Iteration LoadStream::start(Builder& build, Replay& replay, Value* of_an_outer) const {
@@ -161,7 +161,7 @@ LoadStream::Iteration LoadStream::next(Builder& build, const Iteration& it, Repl
   return next;
 }
 
-// The iteration; where there is none, the first one in the next iteration of the loop around.
+// The iteration itself if it exists, else the first one in the next iteration of the loop around.
 LoadStream::Iteration LoadStream::wrapped(Builder& build, const Iteration& it) const {
   Builder before;
   before.set_before(&loop_);
@@ -233,7 +233,7 @@ void LoadStream::begin(Builder& build, const Access& access, const std::function
   if (!outer_) coming_ = std::move(it);
 }
 
-// The first iteration whose loads were not issued in the iteration before of the loop around.
+// The first iteration whose loads the previous iteration of the loop around has not issued.
 LoadStream::Iteration LoadStream::coming_in_outer() const {
   Builder before;
   before.set_before(&loop_);

@@ -39,7 +39,7 @@ class Division {
 
   bool is_late(const Op& op) const { return late_.contains(&op); }
   bool is_late(const Value* v) const { return v->def ? late_.contains(v->def) : late_args_.contains(v); }
-  /// Computed from values of before the loop alone: each part has its own.
+  /// Whether the op is computed from values ahead of the loop alone: each part computes it for itself.
   bool is_of_both(const Op& op) const { return of_both_.contains(&op); }
   const std::vector<Value*>& crossing() const { return crossing_; }
 
@@ -53,7 +53,7 @@ class Division {
   }
 
  private:
-  // Barriers belong to the product that they are waited for, or that is over when they are arrived at.
+  // A barrier belongs to the product that waits for it, or to the product that is over when threads arrive at it.
   bool find_waits() {
     const Op* over = nullptr;
     std::vector<const Op*> waits;
@@ -115,7 +115,7 @@ class Division {
         of_both_.insert(op.get());
   }
 
-  // What the late part alone uses is computed there if it takes more registers than what it follows from.
+  // A value that the late part alone uses is computed there if it takes more registers than its operands.
   void sink_cheap() {
     std::unordered_set<const Value*> early_uses;
     for (auto op = body_.ops.rbegin(); op != body_.ops.rend(); ++op) {
@@ -209,7 +209,7 @@ class Writer {
 
   std::vector<Value*> write_loop(Builder& here, const ValueMap& first) {
     const Type& index = loop_.induction()->type;
-    // No upper bound is so low that a step below it is none.
+    // The upper bound less a step must not wrap around.
     const int64_t least =
         index.bits() == 64 ? std::numeric_limits<int64_t>::min() : -(int64_t(1) << (index.bits() - 1));
     Value* upper = here.maximum(loop_.upper(), here.add(here.constant(index, least), loop_.step()));

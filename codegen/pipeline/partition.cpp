@@ -93,7 +93,7 @@ bool can_copy(const Op& copy, const Target& target) {
 
 // ----------------------------------------------------------------------------------------------- the program's warps
 
-// Of the arrivals that say that a slot is empty.
+// The attributes of the arrivals that tell that a slot is empty.
 Attrs readers_of(const Fill& fill) { return fill.multicast ? Attrs{{attr::whole_program, true}} : Attrs{}; }
 
 // The sums of the loop's product stay in flight: slots are empty once the next product has begun and this one is over.
@@ -134,7 +134,7 @@ std::string Partition::why_not_divided(const LoopSchedule& schedule, const std::
   if (!schedule.product) return "its products do not run beside the program";
   if (!schedule.stores.empty()) return "the program's warps store operands of its products";
   if (!is_understood(func_)) return "all threads may have to meet at an assert or in inline assembly";
-  // Copies for the next iteration of a loop around would pass what this one waits for.
+  // Copies for the next iteration of a loop around would overtake the accesses that this iteration puts in order.
   std::vector<const Value*> written;
   if (nest.size() > 1 && orders_memory(*nest.front()->regions[0], written)) return "a loop around it orders memory";
   // The copying warps begin with the program: they wait neither for what it stores nor for what it acquires.
@@ -150,7 +150,7 @@ std::string Partition::why_not_divided(const LoopSchedule& schedule, const std::
   return {};
 }
 
-// Whether all threads of a cluster would have to meet before the copies are over: those that copy do not come there.
+// Whether all threads of a cluster would have to meet before the copies are over: threads that copy do not get there.
 bool Partition::copies_pass_others(const Op& nest) const {
   const auto uses = count_uses(func_.body);
   for (const auto& op : func_.body.ops) {
@@ -398,11 +398,11 @@ Partition::Registers Partition::share_registers(bool bulk, int64_t groups) const
   return {at_start, whole((at_start * (threads + copying_threads) - copying * copying_threads) / threads), copying};
 }
 
-// Measured on an H200. Bulk copies of a loop that only sums up cost its warps nothing then, not even a barrier; threads
-// that copy keep no more of them under way than the warps themselves. Of other loops two warpgroups or more gain that
-// share an SM with no other program: one computes while the other one multiplies. What a program spills because the
-// warps that copy have registers too costs more: where it takes nearly all that there are, products have no place for
-// their operands, which are not counted in full.
+// Measured on an H200. A loop that only sums up gains if its copies are bulk copies: they then cost its warps nothing,
+// not even a barrier, while threads that copy keep no more of them under way than the warps themselves would. Others
+// gain with two warpgroups or more that share an SM with no other program: one computes while the other one multiplies.
+// Warps that copy take registers as well, and what the program then spills costs more than they gain: so a program that
+// takes nearly all registers is left alone. (Registers of products' operands are not counted in full.)
 bool Partition::pays(const LoopSchedule& schedule, int64_t slots, bool bulk) const {
   constexpr int kLeastWarps = 2 * kWarpsOfGroup;
   if (8 * expected_registers(func_) > 7 * share_registers(bulk, 1).program) return false;

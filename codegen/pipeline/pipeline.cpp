@@ -83,7 +83,7 @@ class LoopPipeliner {
   }
 
  private:
-  // One iteration further than what they are for, which is left where it is if registers do not allow it.
+  // Indices are loaded an iteration ahead of what they are for, which stays where it is if registers do not allow that.
   void run_indices_ahead(LoopSchedule& schedule) {
     const int ahead = fit_loads(func_, context_.target, loop_, schedule.indices, stages_, true);
     if (ahead > 0) expand_loads(loop_, schedule.indices, never_negative_, ahead);
@@ -105,7 +105,7 @@ class LoopPipeliner {
     return std::min<int64_t>(stages_ - 1, small ? 2 : stages_);
   }
 
-  // As the option says. The slots of each place, or 0.
+  // Has warps of their own copy, if the option says so or it pays: the slots of each place, or 0.
   int64_t divide(const LoopSchedule& schedule) {
     const int64_t option = warp_specialize_of(loop_, func_);
     if (option == 1) return 0;
@@ -164,7 +164,7 @@ class LoopPipeliner {
   int issue_copies(const LoopSchedule& schedule) {
     const int64_t slots = divide(schedule);
     divided_ = slots > 0;
-    // Of two slots a sum in flight holds the one until the product on the other has begun.
+    // A sum in flight holds one slot until the next product, on another slot, has begun.
     if (divided_) return std::max(1, int(slots) - (schedule.sums_up ? 2 : 1));
     const bool in_bulk = schedule.copies[0]->opcode == Opcode::BulkCopy;
     Stores stores{schedule.copies, later_, in_bulk || context_.completion == Completion::Barrier};
