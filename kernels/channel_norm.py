@@ -74,6 +74,11 @@ def without_gaps(args):
     return args["spatial"] >= 8
 
 
+def elements_of_vector(args):
+    """Those of an access of 16 bytes, of which no more than two channels have some."""
+    return 16 // args["x_ptr"].element_size()
+
+
 def fitting_channels(configs, named_args, **kwargs):
     if without_gaps(named_args):
         return [c for c in configs if c.kwargs["BLOCK"] >= 8 * 32 * c.num_warps]
@@ -220,16 +225,16 @@ def of_channels(values_ptr, channel, next, crosses):
 
 @triton.jit
 def normalise_run(out_ptr, x_ptr, mean_ptr, variance_ptr, weight_ptr, bias_ptr, first, mask, channels, spatial, eps,
-                  ACTIVATION: tl.constexpr, BLOCK: tl.constexpr, CROSSES: tl.constexpr):
-    """BLOCK elements from `first` on, eight of them a row: these lie in two channels at most, without CROSSES in one."""
-    each = tl.arange(0, BLOCK // 8) * 8
+                  ACTIVATION: tl.constexpr, BLOCK: tl.constexpr, VECTOR: tl.constexpr, CROSSES: tl.constexpr):
+    """BLOCK elements from `first` on, VECTOR of them a row: these lie in two channels at most, without CROSSES in one."""
+    each = tl.arange(0, BLOCK // VECTOR) * VECTOR
     place = (first % spatial).to(tl.int32) + each
     channel = ((first // spatial % channels).to(tl.int32) + place // spatial) % channels
     next = tl.where(channel + 1 == channels, 0, channel + 1)
     crosses = None
     if CROSSES:
-        crosses = (place % spatial)[:, None] + tl.arange(0, 8)[None, :] >= spatial
-    at = first + (each[:, None] + tl.arange(0, 8)[None, :])
+        crosses = (place % spatial)[:, None] + tl.arange(0, VECTOR)[None, :] >= spatial
+    at = first + (each[:, None] + tl.arange(0, VECTOR)[None, :])
     x = tl.load(x_ptr + at, mask=mask).to(tl.float32)
     variance = of_channels(variance_ptr, channel, next, crosses)
     y = (x - of_channels(mean_ptr, channel, next, crosses)) * tl.rsqrt(variance + eps)
@@ -243,13 +248,14 @@ def normalise_run(out_ptr, x_ptr, mean_ptr, variance_ptr, weight_ptr, bias_ptr, 
 @triton.autotune(configs=configs(), key=["spatial"], prune_configs_by={"early_config_prune": fitting_channels})
 @triton.heuristics({
     "RUNS": without_gaps,
-    "CROSSES": lambda args: args["spatial"] % 8 != 0,
+    "VECTOR": elements_of_vector,
+    "CROSSES": lambda args: args["spatial"] % elements_of_vector(args) != 0,
     "WIDE": lambda args: args["batch"] * args["channels"] * args["spatial"] > 2**31 - 2**16,
 })
 @triton.jit
 def batch_norm(out_ptr, x_ptr, mean_ptr, variance_ptr, weight_ptr, bias_ptr, out_stride, out_stride_1, x_stride, x_stride_1,
                batch, channels, spatial, eps, ACTIVATION: tl.constexpr, BLOCK: tl.constexpr, RUNS: tl.constexpr,
-               CROSSES: tl.constexpr, WIDE: tl.constexpr):
+               VECTOR: tl.constexpr, CROSSES: tl.constexpr, WIDE: tl.constexpr):
     if RUNS:
         # Divisions of 64 bits take longer than all else that a program does ahead of its loads.
         integer: tl.constexpr = tl.int64 if WIDE else tl.int32
@@ -257,11 +263,11 @@ def batch_norm(out_ptr, x_ptr, mean_ptr, variance_ptr, weight_ptr, bias_ptr, out
         left = batch.to(integer) * channels * spatial - first
         if left >= BLOCK:
             normalise_run(out_ptr, x_ptr, mean_ptr, variance_ptr, weight_ptr, bias_ptr, first, None, channels, spatial, eps,
-                          ACTIVATION, BLOCK, CROSSES)
+                          ACTIVATION, BLOCK, VECTOR, CROSSES)
         else:
-            inside = tl.reshape(tl.arange(0, BLOCK), [BLOCK // 8, 8]) < left
+            inside = tl.reshape(tl.arange(0, BLOCK), [BLOCK // VECTOR, VECTOR]) < left
             normalise_run(out_ptr, x_ptr, mean_ptr, variance_ptr, weight_ptr, bias_ptr, first, inside, channels, spatial, eps,
-                          ACTIVATION, BLOCK, CROSSES)
+                          ACTIVATION, BLOCK, VECTOR, CROSSES)
     else:
         pieces = tl.cdiv(spatial, BLOCK)
         row = tl.program_id(0) // pieces
