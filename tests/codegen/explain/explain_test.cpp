@@ -32,6 +32,8 @@ struct Marks {
   const char* name;
   const char* body;
 };
+// For ctest, which names tests by their parameters, too.
+void PrintTo(const Marks& marks, std::ostream* out) { *out << marks.name; }
 
 constexpr int64_t kBytes = 1 << 16;
 
