@@ -27,6 +27,10 @@ int64_t divisor_at(const AxisInfo& info, size_t axis, int64_t group, int64_t ste
 /// What divides every element.
 int64_t divisor_of_all(const AxisInfo& info, int64_t step);
 
+/// Adds what a binary op of integers or pointers tells, whose operands are known as l and r. The constancy that both of
+/// them have is in `out` already.
+void add_binary(const ir::Op& op, const AxisInfo& l, const AxisInfo& r, AxisInfo& out);
+
 /// Keeps runs if they are longer than what contiguity and constancy tell of.
 void set_runs(AxisInfo& info, std::vector<AxisInfo::Run> runs);
 
