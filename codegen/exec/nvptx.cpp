@@ -3,7 +3,6 @@
 #include <llvm/ADT/SmallPtrSet.h>
 #include <llvm/IR/CFG.h>
 #include <llvm/IR/InlineAsm.h>
-#include <llvm/IR/InstIterator.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/MC/TargetRegistry.h>
@@ -29,6 +28,7 @@
 #include "codegen/exec/nvptx_intrinsics.h"
 #include "codegen/exec/own_constants.h"
 #include "codegen/exec/share_operands.h"
+#include "codegen/exec/short_divisions.h"
 #include "codegen/lower/asm_block.h"
 #include "codegen/lower/hw.h"
 #include "runtime/base/check.h"
@@ -427,7 +427,7 @@ namespace {
 // strength reduction compares each address with those before it, quadratic in the accesses of a block, and took two
 // thirds of code generation. Elimination of common subexpressions, which comes four times after our own, and motion
 // out of loops find a thousandth of the instructions at most; reassociation of addresses and freezes find nothing.
-enum class Stays { Nowhere, WhereDivided, ForAddresses };
+enum class Stays { Nowhere, ForAddresses };
 struct LeftOut {
   std::string_view pass;
   Stays stays;
@@ -439,9 +439,8 @@ constexpr LeftOut kLeftOut[] = {
     {"early-cse", Stays::Nowhere},
     {"early-machinelicm", Stays::Nowhere},
     {"canon-freeze", Stays::Nowhere},
-    // It sinks address arithmetic to its uses, which the assembler does better, but it also gives divisions of 64 bits
-    // a branch for operands of 32 bits.
-    {"codegenprepare", Stays::WhereDivided},
+    // It sinks address arithmetic to its uses, which the assembler does better. `short_divisions` takes its place.
+    {"codegenprepare", Stays::Nowhere},
     // Loop strength reduction searches among the ways to write all addresses of a loop, up to half of the compilation
     // of a loop around products. It pays where a loop carries a pointer for each of many accesses: they become one.
     // Without it, 249 public kernels had 2.5 % less machine code and 30 % fewer bytes spilled. Where offsets were
@@ -502,37 +501,26 @@ bool gathers(const llvm::Module& module) {
   });
 }
 
-bool divides_64_bits(const llvm::Module& module) {
-  for (const llvm::Function& f : module)
-    for (const llvm::Instruction& i : llvm::instructions(f))
-      if (i.isIntDivRem() && i.getType()->isIntegerTy(64) && !llvm::isa<llvm::Constant>(i.getOperand(1))) return true;
-  return false;
-}
-
 class BackEndPasses : public llvm::legacy::PassManager {
  public:
-  explicit BackEndPasses(const llvm::Module& module)
-      : divided_(divides_64_bits(module)), addresses_(carries_many(module) || gathers(module)) {}
+  explicit BackEndPasses(const llvm::Module& module) : addresses_(carries_many(module) || gathers(module)) {}
   void add(llvm::Pass* pass) override {
     const llvm::PassInfo* info = llvm::PassRegistry::getPassRegistry()->getPassInfo(pass->getPassID());
     const std::string_view name = info ? std::string_view(info->getPassArgument()) : std::string_view();
     if (name == "register-coalescer") llvm::legacy::PassManager::add(own_constants());
+    if (name == "codegenprepare") llvm::legacy::PassManager::add(short_divisions());
     const auto* left_out =
         std::find_if(std::begin(kLeftOut), std::end(kLeftOut), [&](const LeftOut& row) { return row.pass == name; });
     if (left_out == std::end(kLeftOut)) return llvm::legacy::PassManager::add(pass);
     met_.insert(left_out->pass);
-    if (stays(left_out->stays)) return llvm::legacy::PassManager::add(pass);
+    if (left_out->stays == Stays::ForAddresses && addresses_) return llvm::legacy::PassManager::add(pass);
     delete pass;
   }
   /// False if the back end of this LLVM lacks one of the passes to leave out, or names it otherwise.
   bool complete() const { return met_.size() == std::size(kLeftOut); }
 
  private:
-  bool stays(Stays where) const {
-    return (where == Stays::WhereDivided && divided_) || (where == Stays::ForAddresses && addresses_);
-  }
-
-  bool divided_, addresses_;
+  const bool addresses_;
   std::set<std::string_view> met_;
 };
 

@@ -42,6 +42,24 @@ std::string remainder_ptx(const char* body) {
       .ptx;
 }
 
+// Where both operands are below 2^32 at run time a division of 64 bits takes the way of one of 32, and a quotient and
+// its remainder decide so once.
+TEST(LargeTiles, DivisionsOf64BitsHaveAShortWay) {
+  constexpr ArgType kLong{.elem = Elem::I64};
+  const auto ptx = [&](const char* value) {
+    return kernel_of("out_ptr, n, m", fmt::format("    tl.store(out_ptr, {})\n", value))
+        .compile(std::vector<ArgType>{kInts, kLong, kLong}, {.num_warps = 1, .dependent_launch = false}, "sm_90a")
+        .ptx;
+  };
+  for (const char* value : {"n // m", "(n // m) * (n % m)"}) {
+    const std::string divided = ptx(value);
+    EXPECT_EQ(count(divided, "div\\.s64"), 1) << divided;
+    EXPECT_EQ(count(divided, "div\\.u32"), 1) << divided;
+  }
+  const std::string by_number = ptx("n // 12");
+  EXPECT_EQ(count(by_number, "(div|rem)\\."), 0) << by_number;
+}
+
 // A quotient and the remainder beside it divide once, in whichever order they stand, also across blocks.
 TEST(LargeTiles, RemaindersFollowFromQuotients) {
   const char* kBodies[] = {
