@@ -10,6 +10,7 @@
 #include "codegen/compile.h"
 #include "codegen/ir/printer.h"
 #include "codegen/ir/verifier.h"
+#include "codegen/ir/verify_steps.h"
 #include "codegen/passes/roll_loops.h"
 #include "codegen/target/target.h"
 #include "dsl/explain.h"
@@ -151,8 +152,8 @@ std::unique_ptr<ir::Func> KernelState::build(std::span<const ArgType> types, con
   if (!func || diags.has_errors()) throw CompileError(diags);
   roll_loops(*func);
   Diagnostics broken;  // what is wrong now is no mistake of the user's
-  TEGULA_CHECK(ir::verify(*func, ir::Stage::Tile, broken), "the front end made a wrong function of kernel '{}'\n{}",
-               name(), broken.render());
+  TEGULA_CHECK(!ir::kVerifyEachStep || ir::verify(*func, ir::Stage::Tile, broken),
+               "the front end made a wrong function of kernel '{}'\n{}", name(), broken.render());
   for (const Diag& d : diags.list()) tell_once(MessageKind::Warning, dsl::warning_text(d, source->diagnostics()));
   if (has_messages) *has_messages = !prints.empty() || diags.size() > 0;
   if (!options.dependent_launch || options.cooperative_grid) func->attrs["dependent_launch"] = false;

@@ -18,6 +18,7 @@ struct Access {
   bool is_load = false;  ///< what several instructions of loads touch comes from the L1 cache but for the first time
   std::vector<int64_t> repeats =
       {};  ///< elements along each axis that are one in memory, and loaded once; empty: all differ
+  bool operator==(const Access&) const = default;
 };
 
 /// Of a warp's accesses to global memory for all its elements.

@@ -26,6 +26,7 @@
 #include "codegen/exec/whole_words.h"
 #include "codegen/exec/written_functions.h"
 #include "codegen/ir/flow.h"
+#include "codegen/ir/verify_steps.h"
 #include "codegen/lower/libclc.h"
 #include "codegen/lower/lowering.h"
 #include "codegen/lower/tensor_maps.h"
@@ -221,7 +222,7 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
 
   lower::Lowering lowering(func, options.target, module, diags);
   if (!lowering.run()) return std::nullopt;
-  check_valid(module, "lowering");
+  if (ir::kVerifyEachStep) check_valid(module, "lowering");
   stages.done("llvm", [&] { return text_of(module); });
 
   const bool large = module.getInstructionCount() >= kManyInstructions;

@@ -87,11 +87,12 @@ LinearLayout MemoryLayouts::find_layout(const Group& group) const {
     if (op->opcode == Opcode::AsyncCopy)
       least = std::max(least, kLeastCopyBytes / elem_bytes(op->operands[0]->type.elem));
   LinearLayout best = thread_layout(shape, order, {{order[0], least}}, blocks_);
-  double best_price = price_of(ops, best, order[0], least);
+  const std::vector<Accesses> accesses = accesses_of(ops, order[0]);
+  double best_price = price_of(accesses, best, least);
   int best_width = least;
   auto consider = [&](const std::vector<Run>& held, int width) {
     LinearLayout tried = thread_layout(shape, order, held, blocks_);
-    const double price = price_of(ops, tried, order[0], width);
+    const double price = price_of(accesses, tried, width);
     if (price < best_price) best = std::move(tried), best_price = price, best_width = held.size() == 1 ? width : 0;
   };
   for (int held = 2 * least; held <= std::min<int64_t>(limit, kMostHeld); held *= 2) consider({{order[0], held}}, held);
@@ -103,7 +104,7 @@ LinearLayout MemoryLayouts::find_layout(const Group& group) const {
   best_price += price_of_reductions(shape, best);
   for (const int lanes : fewer_lanes(group, best_width)) {
     LinearLayout tried = thread_layout(shape, order, {{order[0], best_width}}, blocks_, lanes);
-    const double price = price_of(ops, tried, order[0], best_width) + price_of_reductions(shape, tried);
+    const double price = price_of(accesses, tried, best_width) + price_of_reductions(shape, tried);
     if (price < best_price) best = std::move(tried), best_price = price;
   }
   return best;
@@ -170,15 +171,28 @@ std::vector<MemoryLayouts::Run> MemoryLayouts::repeated_runs(const std::vector<O
   return runs;
 }
 
-// What the accesses of memory ops take in one layout, in which a thread holds `held` neighbours along the axis at a
-// time.
-double MemoryLayouts::price_of(const std::vector<Op*>& ops, const LinearLayout& layout, int axis, int held) const {
-  double price = 0;
+// The accesses of memory ops, those alike together, but for those that take the same in all layouts.
+std::vector<MemoryLayouts::Accesses> MemoryLayouts::accesses_of(const std::vector<Op*>& ops, int axis) const {
+  std::vector<Accesses> all;
   for (const Op* op : ops) {
-    if (is_scattered(op->operands[0], axis)) continue;  // the same in all layouts
-    Access access = access_of(*op, axis);
+    if (is_scattered(op->operands[0], axis)) continue;
+    const Access access = access_of(*op, axis);
+    const auto found = std::find_if(all.begin(), all.end(), [&](const Accesses& a) { return a.access == access; });
+    if (found == all.end())
+      all.push_back({access, times(*op)});
+    else
+      found->times += times(*op);
+  }
+  return all;
+}
+
+// What accesses take in one layout, in which a thread holds `held` neighbours along the axis at a time.
+double MemoryLayouts::price_of(const std::vector<Accesses>& all, const LinearLayout& layout, int held) {
+  double price = 0;
+  for (const auto& [alike, times] : all) {
+    Access access = alike;
     access.width = std::min(held, access.width);
-    price += times(*op) * access_price(layout, access);
+    price += times * access_price(layout, access);
   }
   return price;
 }

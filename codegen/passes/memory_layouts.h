@@ -67,13 +67,19 @@ class MemoryLayouts {
   struct Run {
     int axis, length;
   };
+  // Accesses of several ops that are alike.
+  struct Accesses {
+    Access access;
+    double times;  // how often they run, together
+  };
 
   Group group_of(const ir::Op& op) const;
   LayoutRef layout_of(const Group& group);
   int find_width(const ir::Op& op, int axis) const;
   LinearLayout find_layout(const Group& group) const;
   std::vector<Run> repeated_runs(const std::vector<ir::Op*>& ops, int fastest, int64_t most) const;
-  double price_of(const std::vector<ir::Op*>& ops, const LinearLayout& layout, int axis, int held) const;
+  std::vector<Accesses> accesses_of(const std::vector<ir::Op*>& ops, int axis) const;
+  static double price_of(const std::vector<Accesses>& all, const LinearLayout& layout, int held);
   bool is_scattered(const ir::Value* v, int axis) const;
   double price_of_reductions(const ir::Shape& shape, const LinearLayout& layout) const;
   std::vector<int> fewer_lanes(const Group& group, int width) const;

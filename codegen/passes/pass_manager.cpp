@@ -12,28 +12,23 @@
 
 #include "codegen/analysis/shared_hazards.h"
 #include "codegen/ir/printer.h"
+#include "codegen/ir/verify_steps.h"
 #include "runtime/base/check.h"
 
 namespace tegula {
 
 namespace {
 
-#ifdef NDEBUG
-constexpr bool kVerifyEachPass = false;  // a tenth of the time of a small kernel
-#else
-constexpr bool kVerifyEachPass = true;
-#endif
-
 // Whether the order of accesses to shared memory is found out once more, by those who have found it.
 bool holds(const ir::Func& func, ir::Stage stage, Diagnostics& broken) {
   return ir::verify(func, stage, broken) &&
-         (!kVerifyEachPass || stage != ir::Stage::Ordered || verify_order(func, broken));
+         (!ir::kVerifyEachStep || stage != ir::Stage::Ordered || verify_order(func, broken));
 }
 
 void check_valid(const ir::Func& func, const PassInfo& pass) {
   Diagnostics broken;
   TEGULA_CHECK(holds(func, pass.after, broken), "pass {} broke the function\n{}---- after\n{}",
-               kVerifyEachPass ? pass.name : "pipeline", broken.render(), ir::print(func));
+               ir::kVerifyEachStep ? pass.name : "pipeline", broken.render(), ir::print(func));
 }
 
 // The pass that is to fail, so that it can be tested what users see of mistakes of ours; mostly none.
@@ -56,7 +51,7 @@ bool run_passes(ir::Func& func, PassContext& context, const DumpCallback& dump, 
     for (size_t i = reported; i < context.diags.size(); ++i)
       if (context.diags.list()[i].severity == Severity::Error) return false;
     if (dump) dump(pass.name, ir::print(func));
-    if (kVerifyEachPass || &pass == &pass_table().back()) check_valid(func, pass);
+    if (ir::kVerifyEachStep || &pass == &pass_table().back()) check_valid(func, pass);
   }
   return true;
 }
