@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "codegen/analysis/conversion.h"
+#include "codegen/analysis/exchange_rounds.h"
 #include "codegen/analysis/gather_plan.h"
 #include "codegen/analysis/sort_plan.h"
 #include "codegen/ir/flow.h"
@@ -301,10 +302,13 @@ int64_t scratch_bytes(const ir::Op& op) {
       const ir::Type& from = op.operand(0)->type;
       const ir::Type& to = op.result()->type;
       if (!from.layout || !to.layout || from.is_place()) return 0;
-      auto view = operand_view(op);
-      if (view && *view == *from.layout) return 0;
-      if (view && !goes_through_shared(plan_conversion(*from.layout, *view).route)) return 0;
-      return from.num_elements() * element_bytes(from);
+      const auto view = operand_view(op);
+      if (!view) return from.num_elements() * element_bytes(from);
+      if (*view == *from.layout) return 0;
+      const Conversion::Route route = plan_conversion(*from.layout, *view).route;
+      if (!goes_through_shared(route)) return 0;
+      return route == Conversion::Route::Shared ? exchange_bytes(*from.layout, *view, from.bits())
+                                                : from.num_elements() * element_bytes(from);
     }
     case ir::Opcode::ExchangeBlocks:
       return op.operand(0)->type.layout ? place_bytes(op.operand(0)->type) : 0;

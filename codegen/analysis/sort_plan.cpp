@@ -6,6 +6,7 @@
 #include <climits>
 
 #include "codegen/analysis/conversion.h"
+#include "codegen/analysis/exchange_rounds.h"
 #include "codegen/layout/makers.h"
 #include "runtime/base/check.h"
 
@@ -282,8 +283,7 @@ LinearLayout begin_of(const LinearLayout& operand, bool in_place) {
 
 int64_t scratch_of(const LinearLayout& from, const LinearLayout& to, int64_t bytes) {
   if (from == to || plan_conversion(from, to).route != Conversion::Route::Shared) return 0;
-  for (auto& out : from.outs()) bytes *= out.size;
-  return bytes;
+  return exchange_bytes(from, to, int(8 * bytes));
 }
 
 /// Whether the value is a number shifted up by `bits`, or'ed with the place of each element below, or with a multiple

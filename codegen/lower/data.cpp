@@ -1,4 +1,5 @@
 // Values from nowhere, shape ops and layout conversions: what moves or makes elements without computing on them.
+#include "codegen/analysis/exchange_rounds.h"
 #include "codegen/layout/makers.h"
 #include "codegen/lower/lowering.h"
 #include "runtime/base/float8.h"
@@ -291,7 +292,7 @@ class SharedExchange {
       : l_(l), op_(op), base_(base), element_(l.element_type(element)), bits_(std::max(8, element.bits())) {}
 
   void write_place(const Regs& regs, const LinearLayout& from, const LinearLayout& shared) {
-    write(plan_store(from, shared), regs, from, shared);
+    write(plan_store(from, shared), regs, from, shared, l_.exchange_owner(op_, &from));
   }
 
   Regs read_place(const LinearLayout& to, const LinearLayout& shared) {
@@ -299,6 +300,62 @@ class SharedExchange {
   }
 
   Regs run(const Regs& regs, const LinearLayout& from, const LinearLayout& to) {
+    return run(regs, from, to, l_.exchange_owner(op_, &from));
+  }
+
+  /// Within one block, in as many rounds as a large tile takes.
+  Regs run_in_rounds(const Regs& regs, const LinearLayout& from, const LinearLayout& to) {
+    return run_in_rounds(regs, from, to, l_.exchange_owner(op_, &from));
+  }
+
+  /// What the blocks of the cluster have for this one: each writes its parts for all blocks, which lie as `parts` says,
+  /// or one part that is for each of them, and all read theirs. (Reading takes each block as many accesses as a
+  /// conversion; nobody has to find room for what others send.)
+  Regs exchange_blocks(const Regs& regs, const LinearLayout& parts, const LinearLayout& to) {
+    const bool one = parts.outs()[0].size == 1;
+    const LinearLayout shared = shared_layout_for_conversion(parts, one ? of_one_block(to) : to, bits_, nullptr);
+    write(std::nullopt, regs, parts, shared, l_.exchange_owner(op_, &parts));
+    l_.cluster_barrier(op_.loc);
+    Regs out = read_from_blocks(to, one ? of_one_block(to) : of_this_block(to), shared);
+    l_.cluster_barrier(op_.loc);
+    return out;
+  }
+
+ private:
+  // `owner` says which threads store; null: all.
+  Regs run_in_rounds(const Regs& regs, const LinearLayout& from, const LinearLayout& to, llvm::Value* owner) {
+    const auto halves = halves_of(from, to, bits_);
+    if (!halves) return run(regs, from, to, owner);
+    const auto &mine = halves->source_register, &wanted = halves->destination_register;
+    Regs out(size_t(to.in_size(Dim::Register)), nullptr);
+    for (int half : {0, 1}) {
+      if (half) l_.barrier(op_.loc);  // all have read the other half
+      Regs part = regs;
+      llvm::Value* stores = owner;
+      if (mine) {
+        part.resize(regs.size() / 2);
+        for (size_t r = 0; r < part.size(); ++r) part[r] = regs[size_t(Halves::whole(int(r), *mine, half))];
+      } else {
+        llvm::Value* is_of_half = is_in_half(from, *halves, half);
+        stores = owner ? l_.b.CreateAnd(owner, is_of_half) : is_of_half;
+      }
+      part = run_in_rounds(part, halves->source, halves->destination, stores);
+      llvm::Value* keeps = wanted || !half ? nullptr : is_in_half(to, *halves, half);
+      for (size_t r = 0; r < part.size(); ++r) {
+        llvm::Value*& to_fill = out[wanted ? size_t(Halves::whole(int(r), *wanted, half)) : r];
+        to_fill = keeps ? l_.b.CreateSelect(keeps, part[r], to_fill) : part[r];
+      }
+    }
+    return out;
+  }
+
+  // Whether this thread's elements are those of a half.
+  llvm::Value* is_in_half(const LinearLayout& layout, const Halves& halves, int half) {
+    llvm::Value* bit = l_.b.CreateAnd(l_.coordinate(layout, halves.dim, 0), l_.i32(1 << halves.bit));
+    return l_.b.CreateICmpEQ(bit, l_.i32(half << halves.bit));
+  }
+
+  Regs run(const Regs& regs, const LinearLayout& from, const LinearLayout& to, llvm::Value* owner) {
     // Where matrices are written or read, the other side moves 16 bytes at a time.
     std::optional<MatrixPlan> stmatrix, ldmatrix;
     LinearLayout shared;
@@ -316,25 +373,11 @@ class SharedExchange {
     }
     if (!ldmatrix && !stmatrix) shared = shared_layout_for_conversion(from, to, bits_, nullptr);
     l_.before_exchange(op_);
-    write(stmatrix, regs, from, shared);
+    write(stmatrix, regs, from, shared, owner);
     l_.exchange_barrier(op_);
     return read(ldmatrix, to, shared);
   }
 
-  /// What the blocks of the cluster have for this one: each writes its parts for all blocks, which lie as `parts` says,
-  /// or one part that is for each of them, and all read theirs. (Reading takes each block as many accesses as a
-  /// conversion; nobody has to find room for what others send.)
-  Regs exchange_blocks(const Regs& regs, const LinearLayout& parts, const LinearLayout& to) {
-    const bool one = parts.outs()[0].size == 1;
-    const LinearLayout shared = shared_layout_for_conversion(parts, one ? of_one_block(to) : to, bits_, nullptr);
-    write(std::nullopt, regs, parts, shared);
-    l_.cluster_barrier(op_.loc);
-    Regs out = read_from_blocks(to, one ? of_one_block(to) : of_this_block(to), shared);
-    l_.cluster_barrier(op_.loc);
-    return out;
-  }
-
- private:
   // Along dimension 0, that of the parts, nothing but its first element.
   static LinearLayout of_one_block(const LinearLayout& to) { return to.hold_tile_dim(0); }
 
@@ -417,10 +460,9 @@ class SharedExchange {
   }
 
   void write(const std::optional<MatrixPlan>& stmatrix, const Regs& regs, const LinearLayout& from,
-             const LinearLayout& shared) {
+             const LinearLayout& shared, llvm::Value* owner) {
     if (stmatrix) return write_by_stmatrix(*stmatrix, regs, from);
     LinearLayout to_offset = from.invert_and_compose(shared);
-    llvm::Value* owner = l_.exchange_owner(op_, &from);
     for_each_access(from, to_offset, [&](llvm::ArrayRef<int> registers) {
       Regs values;
       for (int r : registers) values.push_back(regs[r]);
@@ -491,6 +533,7 @@ Regs Lowering::convert(const Regs& regs, const ir::Type& element, const LinearLa
     case Conversion::Route::Exchange:
       return convert_by_exchange(*this, regs, element, plan, n);
     case Conversion::Route::Shared:
+      return SharedExchange(*this, op, element, shared_address(shared.offset.at(&op))).run_in_rounds(regs, from, to);
     case Conversion::Route::Cluster:
       return SharedExchange(*this, op, element, shared_address(shared.offset.at(&op))).run(regs, from, to);
   }

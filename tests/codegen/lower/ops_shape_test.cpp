@@ -238,6 +238,37 @@ TEST(Shapes, RandomChains) {
   }
 }
 
+// Tiles that shared memory does not hold at once: they change threads in rounds.
+template <class T>
+void check_large_tile(int m, int n, int num_warps) {
+  SCOPED_TRACE(fmt::format("{} {} x {} num_warps {}", tl<T>(), m, n, num_warps));
+  const Tile tile = counted({m, n}, 97);
+  std::vector<T> values;
+  for (int v : tile.x) values.push_back(T(v));
+  Array<T> x(values), y(values), out{values.size()};
+  run(R"(
+@triton.jit
+def kernel(x, y, out, M: tl.constexpr, N: tl.constexpr):
+    m = tl.arange(0, M)
+    n = tl.arange(0, N)
+    a = tl.load(x + m[:, None] * N + n[None, :])
+    b = tl.load(y + n[:, None] * M + m[None, :])
+    tl.store(out + m[:, None] * N + n[None, :], a + tl.trans(b))
+)",
+      {.constexprs = {{"M", m}, {"N", n}}, .num_warps = num_warps}, {1}, x, y, out);
+  const Tile turned = tile.reshape({n, m}).permute({1, 0});
+  expect_equal(out.values(), "sum", [&](size_t i) { return T(tile.x[i] + turned.x[i]); });
+}
+
+TEST(Shapes, LargeTilesChangeThreadsInRounds) {
+  check_large_tile<float>(256, 256, 8);
+  check_large_tile<int32_t>(512, 128, 4);
+  check_large_tile<int16_t>(512, 256, 16);
+  check_large_tile<double>(64, 512, 8);
+  check_large_tile<double>(256, 256, 16);
+  check_large_tile<float>(192, 512, 8);
+}
+
 TEST(Shapes, Creation) {
   Array<float> out(1024);
   Array<int32_t> ints(64);
