@@ -8,6 +8,7 @@
 
 #include "dsl/language/checker_impl.h"
 #include "dsl/language/host_values.h"
+#include "dsl/language/python_math.h"
 #include "dsl/language/source_file.h"
 #include "dsl/semantics/other_names.h"
 
@@ -379,23 +380,22 @@ Val Checker::call_math(const std::string& name, const std::vector<Argument>& arg
     if (!dsl::is_number(a.value))
       return error(a.loc, fmt::format("math.{} takes a number, found {}", name, dsl::describe(a.value)));
   }
-  size_t wanted = name == "pow" ? 2 : 1;
-  if (args.size() != wanted && !(name == "log" && args.size() == 2))
-    return error(loc, fmt::format("math.{} takes {}, found {}", name, plural(wanted, "argument"), args.size()));
-  double x = dsl::as_double(args[0].value);
-  if (name == "ceil" || name == "floor") {
-    double d = name == "ceil" ? std::ceil(x) : std::floor(x);
-    if (!std::isfinite(d)) return error(loc, fmt::format("math.{} of {} is no integer", name, x));
-    return dsl::Int::truncate(d);
+  std::vector<MathNumber> numbers;
+  for (const Argument& a : args) {
+    const Val& x = a.value;
+    if (x.is<bool>() || x.is<dsl::Int>())
+      numbers.emplace_back(x.is<bool>() ? dsl::Int(x.as<bool>()) : x.as<dsl::Int>());
+    else
+      numbers.emplace_back(dsl::as_double(x));
   }
-  double result = 0;
-  if (name == "exp") result = std::exp(x);
-  if (name == "log") result = std::log(x) / (args.size() == 2 ? std::log(dsl::as_double(args[1].value)) : 1);
-  if (name == "log2") result = std::log2(x);
-  if (name == "sqrt") result = std::sqrt(x);
-  if (name == "pow") result = std::pow(x, dsl::as_double(args[1].value));
-  if (std::isnan(result) && !std::isnan(x)) return error(loc, fmt::format("math.{} of {} has no value", name, x));
-  return result;
+  return std::visit(
+      [&](const auto& result) -> Val {
+        if constexpr (std::is_same_v<std::decay_t<decltype(result)>, std::string>)
+          return error(loc, result);
+        else
+          return result;
+      },
+      call_math_function(name, numbers));
 }
 
 namespace {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "dsl/language/checker_impl.h"
+#include "dsl/language/python_math.h"
 #include "dsl/language/source_file.h"
 #include "dsl/semantics/other_names.h"
 #include "dsl/specialize.h"
@@ -47,7 +48,6 @@ constexpr const char* kLanguageBuiltins[] = {"_log2",
                                              "void"};
 constexpr const char* kTargetQueries[] = {"cuda_capability_geq", "current_target", "is_cuda", "is_hip",
                                           "is_hip_cdna3",        "is_hip_cdna4"};
-constexpr const char* kMathFunctions[] = {"ceil", "exp", "floor", "log", "log2", "pow", "sqrt"};
 // Of Python's math, which torch and numpy have too.
 constexpr std::pair<const char*, double> kMathConstants[] = {{"pi", std::numbers::pi},
                                                              {"e", std::numbers::e},
@@ -121,7 +121,7 @@ std::vector<std::string> member_names(std::string_view module) {
   std::vector<std::string> names;
   if (module == "triton") return {"language", "cdiv", "next_power_of_2"};
   if (module == "math") {
-    names.assign(std::begin(kMathFunctions), std::end(kMathFunctions));
+    names = math_functions();
     for (const auto& [constant, value] : kMathConstants) names.emplace_back(constant);
     return names;
   }
@@ -393,7 +393,7 @@ std::optional<Val> Checker::find_member(std::string_view module, std::string_vie
     for (const auto& [constant, value] : kMathConstants)
       if (name == constant) return Val(value);
   if (module == "math") {
-    if (contains(kMathFunctions, name)) return builtin_ref("math." + std::string(name));
+    if (is_math_function(name)) return builtin_ref("math." + std::string(name));
     return std::nullopt;
   }
   if (module == "tl") {

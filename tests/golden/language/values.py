@@ -44,6 +44,11 @@ def constants(x, ACT: tl.constexpr, PTR):
 def numbers_of_libraries(x):
     tl.store(x, -torch.inf)
     tl.store(x + 1, torch.pi - math.pi + np.e - math.e)
+    tl.static_assert(math.isqrt(10**30 + 12345) == 10**15 and math.isqrt(0) == 0 and math.factorial(20) == 2432902008176640000)
+    tl.static_assert(math.gcd(-12, 18) == 6 and math.lcm(12, 18) == 36 and math.lcm(0, 3) == 0)
+    tl.static_assert(math.ceil(10**30) == 10**30 and math.trunc(-2.5) == -2 and math.floor(-2.5) == -3)
+    tl.static_assert(math.hypot(3, 4) == 5.0 and math.fmod(-7, 3) == -1.0 and math.log(8, 2) == 3.0 and math.log10(1000) == 3.0)
+    tl.static_assert(math.isinf(-math.inf) and not math.isnan(1) and math.fabs(-3) == 3.0 and math.tanh(0) == 0.0)
 
 
 # check numbers_of_libraries x=*f32
