@@ -5,6 +5,7 @@ closure; here each of them becomes a definition ahead of the function, under a n
 """
 
 import ast
+import contextlib
 import enum
 import inspect
 import math
@@ -214,8 +215,9 @@ class Text:
         if not is_new:
             return given
         tree = ast.parse(function.src).body[0]
+        defaults = constant_defaults(function, tree)
         renames = {own: given} if given != own else {}
-        for node, names, value in self._uses(function, tree, own):
+        for node, names, value in self._uses(function, tree, own, defaults):
             is_host = runs_at_compile_time(function) and inspect.isfunction(value) and not is_foreign(value)
             found = (self._host_function if is_host else self.add)("_".join(names), value)
             self._note_constant(function, names, value)
@@ -228,7 +230,7 @@ class Text:
                 first.append(f"{name}{': tl.constexpr' * is_constexpr} = {self._tuple_of(value, replaced(name))}")
             else:
                 renames[name] = self.add(name, value)
-        source = renamed(function.src, tree, renames, set(functions or ()), first)
+        source = renamed(function.src, tree, renames, set(functions or ()), first, defaults)
         self.definitions.append(decorator_of(function) + "\n" + source)
         return given
 
@@ -245,11 +247,14 @@ class Text:
         if values.get(names[-1]) is value:  # not of a closure
             self.constants[id(values), names[-1]] = values, names[-1], value
 
-    def _uses(self, function, tree, own):
-        """(node, dotted name, value) of what a function uses of its surroundings."""
+    def _uses(self, function, tree, own, defaults):
+        """(node, dotted name, value) of what a function uses of its surroundings, `defaults` left out."""
+        evaluated = {inner for default in defaults for inner in ast.walk(default)}
         local = {a.arg for a in ast.walk(tree) if isinstance(a, ast.arg)}
         local |= {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         for node in ast.walk(tree):
+            if node in evaluated:
+                continue
             if isinstance(node, ast.Attribute):
                 names = dotted(node)
                 if names is None or names[0] in local:
@@ -281,6 +286,20 @@ def is_definition(value):
                                                     isinstance(value, (Autotuner, Heuristics)))
 
 
+def constant_defaults(function, tree):
+    """{expression: its text} of defaults of parameters that name things, are constants and stand on one line. Python has
+    evaluated them when it defined the function, with objects that a text cannot hold, as in torch.finfo(dtype).min."""
+    given, by_name = tree.args, function.fn.__kwdefaults__ or {}
+    values = list(zip(given.defaults, function.fn.__defaults__ or ()))
+    values += [(node, by_name[arg.arg]) for arg, node in zip(given.kwonlyargs, given.kw_defaults) if node]
+    texts = {}
+    for node, value in values:
+        if node.lineno == node.end_lineno and any(isinstance(inner, ast.Name) for inner in ast.walk(node)):
+            with contextlib.suppress(TypeError):  # a function or the like, which add() defines
+                texts[node] = literal(value)
+    return texts
+
+
 def decorator_of(function):
     if runs_at_compile_time(function):
         return "@triton.constexpr_function"
@@ -298,11 +317,11 @@ def replaced(parameter):
     return parameter + "_given"
 
 
-def renamed(source, tree, renames, parameters, first):
-    """The source with other names for what `renames` says, `parameters` taken under other names, and the statements `first`
-    ahead of its own."""
+def renamed(source, tree, renames, parameters, first, expressions):
+    """The source with other names for what `renames` says, `parameters` taken under other names, the statements `first`
+    ahead of its own, and other texts for `expressions`."""
     lines = source.split("\n")
-    places = []
+    places = [(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset, text) for node, text in expressions.items()]
     if first:
         line, column = tree.body[0].lineno, tree.body[0].col_offset
         follows_def = lines[line - 1].encode()[:column].strip()

@@ -116,6 +116,10 @@ class Launches(unittest.TestCase):
                 kernels.copied_by_default_blocks[lambda meta: (-(-meta["n"] // meta["BLOCK"]), )](self.out, self.x, 50, **given)
             self.check(self.x)
 
+    def test_defaults_that_python_evaluates(self):
+        kernels.clamped_by_defaults[(1, )](self.out, self.x - 25, 50, BLOCK=64)
+        self.check(torch.clamp((self.x - 25) * 1e5, -65504.0, 65504.0 / 4) + 1)
+
     def test_helpers_and_constants_of_other_modules(self):
         kernels.through_helpers[(1, )](self.out, self.x, 50, BLOCK=64)
         self.check(torch.sqrt((3 * self.x + 2 + 40 + 1) * 2))

@@ -1,5 +1,7 @@
 """Helpers that the kernels of triton_kernels.py find in another module."""
 
+from typing import NamedTuple
+
 import triton
 import triton.language as tl
 
@@ -8,6 +10,14 @@ BIAS = 0.5
 ADDRESS = tl.constexpr(tl.pointer_type(tl.float32))
 KIND = tl.float16
 LATE = None
+
+
+class Range(NamedTuple):  # of a type that kernels do not know, as torch.finfo
+    low: float
+    high: float
+
+
+HALF = Range(-65504.0, 65504.0)
 
 
 def set_late(value):

@@ -148,6 +148,20 @@ def copied_by_default_blocks(out, x, n, BLOCK: tl.constexpr = 16):
     tl.store(out + i, tl.load(x + i, mask=i < n), mask=i < n)
 
 
+half = helpers.HALF
+
+
+@triton.jit
+def clamped(x, LOW: tl.constexpr = half.low, HIGH: tl.constexpr = 2 * half.high, step=add_one_more):
+    return step(tl.clamp(x, LOW, HIGH), 0.0)
+
+
+@triton.jit
+def clamped_by_defaults(out, x, n, BLOCK: tl.constexpr, HIGH: tl.constexpr = half.high / 4):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, clamped(tl.load(x + i, mask=i < n) * 1e5, HIGH=HIGH), mask=i < n)
+
+
 def closure(value):
     bound = tl.constexpr(value)
 
