@@ -45,7 +45,16 @@ llvm::Value* instructions(Lowering& l, std::string_view name, const std::string&
 
 // ---- Rounding, and what a number is
 
-llvm::Value* own_round(Lowering& l, Args x) { return l.b.CreateUnaryIntrinsic(llvm::Intrinsic::round, x[0]); }
+/// To the next integer, halves away from zero. The number below a half, added, carries exactly what is a half or more
+/// to the next integer (0.5 itself by the rounding of the sum), so that one conversion does it; the NVPTX back end's
+/// own expansion takes two, and these are what kernels that quantise wait for.
+llvm::Value* own_round(Lowering& l, Args x) {
+  llvm::APFloat below_half(x[0]->getType()->getFltSemantics(), "0.5");
+  below_half.next(true);
+  llvm::Value* part = llvm::ConstantFP::get(x[0]->getType(), below_half);
+  llvm::Value* sum = l.b.CreateFAdd(x[0], l.b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, part, x[0]));
+  return l.b.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, sum);
+}
 
 llvm::Value* own_llround(Lowering& l, Args x) {
   const char* type = x[0]->getType()->isDoubleTy() ? "f64" : "f32";

@@ -5,7 +5,9 @@
 
 #include <cfenv>
 #include <functional>
+#include <limits>
 #include <map>
+#include <regex>
 #include <set>
 #include <tuple>
 
@@ -478,10 +480,14 @@ TEST(LibdeviceTable, Errors) {
             "  see docs/language.md#libdevice\n");
 }
 
-// Lanes look up different places: constant memory serves these one after the other.
-TEST(LibdeviceTable, TablesLieInGlobalMemory) {
-  auto ptx_of = [](const std::string& function) {
-    const std::string text = fmt::format(R"(
+ptrdiff_t count(const std::string& text, const char* pattern) {
+  const std::regex expression(pattern);
+  return std::distance(std::sregex_iterator(text.begin(), text.end(), expression), std::sregex_iterator());
+}
+
+// Of a kernel that computes one element a thread.
+std::string ptx_of(const std::string& function, Elem elem = Elem::F32) {
+  const std::string text = fmt::format(R"(
 import triton, triton.language as tl
 from triton.language.extra.cuda import libdevice
 @triton.jit
@@ -489,10 +495,44 @@ def kernel(p):
     i = tl.arange(0, 128)
     tl.store(p + i, libdevice.{}(tl.load(p + i)))
 )",
-                                         function);
-    const ArgType pointer{.elem = Elem::F32, .pointer = true};
-    return Program::parse(text, "k.py").kernel("kernel").compile(std::vector{pointer}, {}, "sm_90a").ptx;
-  };
+                                       function);
+  const ArgType pointer{.elem = elem, .pointer = true};
+  return Program::parse(text, "k.py").kernel("kernel").compile(std::vector{pointer}, {}, "sm_90a").ptx;
+}
+
+// Numbers around halves, where a sum with a half would be rounded to the wrong integer, up to those without fractions.
+template <class T>
+void check_round() {
+  std::vector<T> x;
+  const T huge = std::ldexp(T(1), std::numeric_limits<T>::digits - 2);
+  for (T half : {T(0.5), T(1.5), T(2.5), T(1023.5), huge - T(0.5), huge + T(0.5), huge * 2 - T(1), huge * 4 - T(1)})
+    for (T number : {std::nextafter(half, T(0)), half, std::nextafter(half, 2 * half)})
+      x.push_back(number), x.push_back(-number);
+  for (T number : {T(0), T(-0.0), std::numeric_limits<T>::infinity(), -std::numeric_limits<T>::infinity()})
+    x.push_back(number);
+  const std::vector<T> rounded = evaluate_libdevice<T>({"round(a)"}, x)[0];
+  for (size_t i = 0; i < x.size(); ++i) {
+    EXPECT_EQ(rounded[i], std::round(x[i])) << tl<T>() << " " << show(x[i]);
+    EXPECT_EQ(std::signbit(rounded[i]), std::signbit(x[i])) << tl<T>() << " " << show(x[i]);
+  }
+}
+
+TEST(LibdeviceRound, HalvesGoAwayFromZero) {
+  check_round<float>();
+  check_round<double>();
+}
+
+// Conversions are what kernels that quantise rows wait for.
+TEST(LibdeviceRound, TakesOneConversion) {
+  for (Elem elem : {Elem::F32, Elem::F64}) {
+    const std::string ptx = ptx_of("round", elem);
+    EXPECT_EQ(count(ptx, "cvt\\.rzi"), count(ptx, "\\.entry")) << ptx;
+    EXPECT_EQ(count(ptx, "setp|selp"), 0) << ptx;
+  }
+}
+
+// Lanes look up different places: constant memory serves these one after the other.
+TEST(LibdeviceTable, TablesLieInGlobalMemory) {
   for (const char* function : {"log", "log2", "log10", "log1p", "cbrt", "sinh"}) {
     const std::string ptx = ptx_of(function);
     const bool has_table = ptx.find("_TBL") != std::string::npos;
