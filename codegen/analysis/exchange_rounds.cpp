@@ -9,8 +9,8 @@ namespace tegula {
 
 namespace {
 
-/// The largest tile that goes through shared memory at once: what one program has of it on most GPUs, and no less, since
-/// rounds keep registers of both layouts in use.
+/// The largest tile that goes through shared memory at once: what one program has of it on most GPUs, and no less,
+/// since rounds keep registers of both layouts in use.
 constexpr int64_t kMostExchangeBytes = 192 << 10;
 
 int64_t bytes_of(const LinearLayout& layout, int bits) {
@@ -69,9 +69,12 @@ std::optional<Halves> halves_of(const LinearLayout& source, const LinearLayout& 
       const int by_threads = (from->dim != Dim::Register) + (to->dim != Dim::Register);
       if (by_threads >= fewest) continue;
       fewest = by_threads;
-      best = Halves{source.outs()[out].dim,           bit,
-                    half_of(source, out, bit, *from), half_of(destination, out, bit, *to),
-                    from->as_register(),              to->as_register()};
+      best = Halves{source.outs()[out].dim,
+                    bit,
+                    half_of(source, out, bit, *from),
+                    half_of(destination, out, bit, *to),
+                    from->as_register(),
+                    to->as_register()};
     }
   }
   return best;

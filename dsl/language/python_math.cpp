@@ -169,11 +169,9 @@ MathResult call_math_function(std::string_view name, const std::vector<MathNumbe
     if (!std::isfinite(x)) return fmt::format("math.{} of {} is no integer", name, x);
     return Int::truncate(f->f(x));
   }
-  const double result =
-      args.size() == 1 ? find(kUnary, name)->f(x) : find(kBinary, name)->f(x, as_double(args[1]));
-  if (std::isnan(result) && std::none_of(args.begin(), args.end(), [](const MathNumber& a) {
-        return std::isnan(as_double(a));
-      }))
+  const double result = args.size() == 1 ? find(kUnary, name)->f(x) : find(kBinary, name)->f(x, as_double(args[1]));
+  if (std::isnan(result) &&
+      std::none_of(args.begin(), args.end(), [](const MathNumber& a) { return std::isnan(as_double(a)); }))
     return fmt::format("math.{} of {} has no value", name, x);
   return result;
 }
