@@ -231,9 +231,15 @@ class Assigner {
       if (op->opcode != Opcode::AsyncCopy) largest = std::max(largest, op->operands[0]->type.num_elements());
     largest_in_registers = largest;
     for (const Op* op : memory_.ops()) largest = std::max(largest, op->operands[0]->type.num_elements());
-    // A load competes with what comes to registers as it does; a store, with all that the program moves.
+    auto moved = [&](const Op& op) { return double(op.operands[0]->type.num_elements()) * memory_.times(op); };
+    double most_moved = 0;
+    for (const Op* op : memory_.ops()) most_moved = std::max(most_moved, moved(*op));
+    // A load competes with what comes to registers as it does; a store, with all that the program moves. A row that a
+    // loop brings again and again is no small one beside a tile that comes once, whose layout may leave most threads
+    // with copies of the row's elements.
     auto is_large = [&](const Op& op) {
-      return op.operands[0]->type.num_elements() * 2 > (op.opcode == Opcode::Load ? largest_in_registers : largest);
+      const int64_t others = op.opcode == Opcode::Load ? largest_in_registers : largest;
+      return op.operands[0]->type.num_elements() * 2 > others || moved(op) * 2 > most_moved;
     };
 
     // The large ones are fixed before anything flows; what flows from dots goes first all the same, then what loops run
