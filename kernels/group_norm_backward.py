@@ -15,7 +15,7 @@ The first piece is part of the group, so that mean(d)^2 is at most the number of
 import triton
 import triton.language as tl
 
-from tiles import extent
+from tiles import add_pairs, extent
 
 # Blocks and warps of each for groups that stay in registers.
 WHOLE_GROUPS = [(1, 1), (1, 2), (1, 4), (1, 8), (1, 16), (2, 8), (2, 16), (4, 8), (4, 16), (8, 8), (8, 16), (16, 8), (16, 16)]
@@ -74,11 +74,6 @@ def load_weights(weight_ptr, channel, there):
         return tl.load(weight_ptr + channel, mask=there, other=0.0).to(tl.float32)
     else:
         return tl.where(there, 1.0, 0.0)
-
-
-@triton.jit
-def add_pairs(a, b, c, d):
-    return a + c, b + d
 
 
 @triton.jit
