@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 
 import harness
-from inference import Batched, Case, Conv2d, Sample, Weights
+from inference import arms_of, Batched, Case, Conv2d, Sample, Weights
 from side_by_side import tegula
 
 K = tegula.kernels
@@ -287,13 +287,7 @@ def compare(case, pairs):
     works = case.works()
     works[0]()
     case.check()
-    arms = {"tegula": works, "tegula again": works}
-    for name, calls in case.peers():
-        try:
-            calls[0]()
-            arms[name] = calls
-        except Exception as error:
-            print(f"  {name}: {str(error).splitlines()[0][:120]}")
+    arms = arms_of(case, works)
     flush = 0 if case.sets > 1 else max(2 * torch.cuda.get_device_properties(0).L2_cache_size, 256 << 20)
     timing = harness.Interleaved("flush" if flush else "graph", case.sets, flush, 3 if flush else max(case.sets, 6))
     prepared = {name: timing.prepare(calls) for name, calls in arms.items()}

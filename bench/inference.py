@@ -239,13 +239,8 @@ CASES = [
 ]
 
 
-def compare(case, pairs):
-    works = case.works()
-    begun = time.perf_counter()
-    works[0]()
-    torch.cuda.synchronize()
-    tuned = time.perf_counter() - begun
-    case.check()
+def arms_of(case, works):
+    """Tegula's calls, twice, and those of all peers that run, by name."""
     arms = {"tegula": works, "tegula again": works}
     for name, calls in case.peers():
         try:
@@ -253,6 +248,17 @@ def compare(case, pairs):
             arms[name] = calls
         except Exception as error:
             print(f"  {name}: {str(error).splitlines()[0][:120]}")
+    return arms
+
+
+def compare(case, pairs):
+    works = case.works()
+    begun = time.perf_counter()
+    works[0]()
+    torch.cuda.synchronize()
+    tuned = time.perf_counter() - begun
+    case.check()
+    arms = arms_of(case, works)
     flush = max(2 * torch.cuda.get_device_properties(0).L2_cache_size, 256 << 20)
     timer = harness.Interleaved("graph" if case.sets > 1 else "flush", case.sets, flush, 20 if case.sets > 1 else 3)
     prepared = {name: timer.prepare(calls) for name, calls in arms.items()}
