@@ -89,16 +89,13 @@ class Transfer {
         return cast(op);
       case Opcode::Select:
         return select(op);
+      case Opcode::Load:  // what one address holds is one number, unless it changes under way
+        return op.get(ir::attr::volatile_) ? unknown(result) : constant_with_operands(op);
       default:
         break;
     }
     if (!op.has(ir::Elementwise)) return unknown(result);
-    // Constancy common to the operands, and what the operation keeps beyond.
-    AxisInfo info = unknown(result);
-    info.constancy = extents(result);
-    for (const Value* operand : op.operands)
-      for (size_t i = 0; i < info.constancy.size(); ++i)
-        info.constancy[i] = std::min(info.constancy[i], get(operand).constancy[i]);
+    AxisInfo info = constant_with_operands(op);
     if (op.operands.size() == 2 && (op.operands[0]->type.is_integer() || op.operands[0]->type.pointer)) {
       if (auto folded = fold(op)) return of_constant(result, *folded);
       add_binary(op, get(op.operands[0]), get(op.operands[1]), info);
@@ -111,6 +108,17 @@ class Transfer {
         info.divisibility[i] = divisor_at(get(op.operands[0]), i, 1, 1);
       info.non_negative = true;
     }
+    return info;
+  }
+
+  /// The constancy common to the operands, nothing else.
+  AxisInfo constant_with_operands(const Op& op) const {
+    AxisInfo info = unknown(op.result());
+    info.constancy = extents(op.result());
+    for (const Value* operand : op.operands)
+      if (operand)
+        for (size_t i = 0; i < info.constancy.size(); ++i)
+          info.constancy[i] = std::min(info.constancy[i], get(operand).constancy[i]);
     return info;
   }
 

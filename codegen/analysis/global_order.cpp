@@ -4,6 +4,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "codegen/analysis/iterations_apart.h"
 #include "codegen/analysis/pointer_base.h"
 #include "codegen/ir/flow.h"
 
@@ -14,6 +15,10 @@ using namespace ir;
 namespace {
 
 using Access = GlobalAccesses::Access;
+
+const Value* mask_of(const Op& op) {
+  return op.opcode == Opcode::Load ? op.operand(1) : op.opcode == Opcode::Store ? op.operand(2) : nullptr;
+}
 
 std::optional<Access> access_of(const Op& op) {
   switch (op.opcode) {
@@ -103,8 +108,9 @@ bool GlobalOrder::is_scattered(const Value* pointers) {
 bool GlobalOrder::conflict(const Access& earlier, const Access& later) {
   if (!(earlier.writes || later.writes) || (earlier.atomic && later.atomic)) return false;
   const bool both_write = earlier.writes && later.writes;
-  if (earlier.pointers == later.pointers && !earlier.earlier && (both_write || !is_replicated(later.pointers->type)))
-    return false;
+  // Of the same elements a thread accesses its own, or their owner writes them.
+  const bool same = earlier.pointers == later.pointers && (!earlier.earlier || (earlier.apart && later.apart));
+  if (same && (both_write || !is_replicated(later.pointers->type))) return false;
   if (both_write && by_one_thread(earlier) && by_one_thread(later)) return false;
   const Value *a = base_of(earlier.pointers), *b = base_of(later.pointers);
   if (a && b && a != b) return false;
@@ -114,8 +120,9 @@ bool GlobalOrder::conflict(const Access& earlier, const Access& later) {
 }
 
 bool GlobalOrder::needs_barrier(const Op& op, const GlobalAccesses& before) {
-  const std::optional<Access> access = access_of(op);
+  std::optional<Access> access = access_of(op);
   if (!access) return false;
+  access->apart = has_iterations_apart(op, access->pointers, mask_of(op));
   const bool releasing = releases(op);
   return std::any_of(before.since_barrier.begin(), before.since_barrier.end(), [&](const Access& earlier) {
     return (releasing && !by_one_thread(earlier)) || conflict(earlier, *access);
@@ -126,6 +133,7 @@ void GlobalOrder::add(const Op& op, GlobalAccesses& accesses) {
   if (op.opcode == Opcode::AsyncWait) remember(accesses.copying, accesses.since_barrier);
   std::optional<Access> access = access_of(op);
   if (!access) return;
+  access->apart = has_iterations_apart(op, access->pointers, mask_of(op));
   access->group = group_of(op, *access);
   remember(*access, accesses.since_barrier);
   if (op.opcode != Opcode::Load && !access->writes) remember(*access, accesses.copying);
@@ -139,8 +147,8 @@ int GlobalOrder::group_of(const Op& op, const Access& access) {
     if (!innermost) innermost = around;
     varying.push_back(varies(*around, access.pointers));
   }
-  Group group{base_of(access.pointers),      access.writes, access.atomic,     access.pointers->type.is_tile(),
-              is_scattered(access.pointers), innermost,     std::move(varying)};
+  Group group{base_of(access.pointers),      access.writes, access.atomic, access.pointers->type.is_tile(),
+              is_scattered(access.pointers), access.apart,  innermost,     std::move(varying)};
   return groups_.try_emplace(std::move(group), int(groups_.size())).first->second;
 }
 
@@ -153,6 +161,21 @@ bool GlobalOrder::varies(const Op& loop, const Value* value) {
   const bool found = std::any_of(value->def->operands.begin(), value->def->operands.end(),
                                  [&](const Value* operand) { return operand && varies(loop, operand); });
   return varies_[{&loop, value}] = found;
+}
+
+bool GlobalOrder::has_iterations_apart(const Op& op, const Value* pointers, const Value* mask) {
+  const Op* varying = nullptr;
+  for (const Op* around = op.parent->parent; around; around = around->parent->parent) {
+    if ((around->opcode != Opcode::For && around->opcode != Opcode::While) || !varies(*around, pointers)) continue;
+    if (varying || around->opcode == Opcode::While) return false;
+    varying = around;
+  }
+  if (!varying || !pointers->type.is_tile()) return false;
+  auto [it, is_new] = apart_.try_emplace({varying, pointers, mask}, false);
+  if (is_new)
+    it->second =
+        iterations_apart(ForLoop(*varying), pointers, mask, [&](const Value* v) { return varies(*varying, v); });
+  return it->second;
 }
 
 void GlobalOrder::next_iteration(const Op& loop, GlobalAccesses& accesses) {

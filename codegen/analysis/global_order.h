@@ -23,6 +23,7 @@ struct GlobalAccesses {
   struct Access {
     int group = 0;         ///< of accesses that differ in their pointers alone
     bool earlier = false;  ///< in an iteration before, where the pointers were others
+    bool apart = false;    ///< iterations access different elements by these pointers
     const ir::Value* pointers = nullptr;
     bool writes = false, atomic = false;
     auto operator<=>(const Access&) const = default;
@@ -56,6 +57,7 @@ class GlobalOrder {
   const ir::Value* base_of(const ir::Value* pointers);
   bool is_replicated(const ir::Type& type) const;
   bool varies(const ir::Op& loop, const ir::Value* value);
+  bool has_iterations_apart(const ir::Op& op, const ir::Value* pointers, const ir::Value* mask);
   bool conflict(const GlobalAccesses::Access& earlier, const GlobalAccesses::Access& later);
   int group_of(const ir::Op& op, const GlobalAccesses::Access& access);
 
@@ -63,9 +65,10 @@ class GlobalOrder {
   std::unordered_map<const ir::Value*, const ir::Value*> bases_;
   std::unordered_map<const ir::Value*, bool> scattered_;
   std::map<std::pair<const ir::Op*, const ir::Value*>, bool> varies_;
-  /// By what tells accesses apart: base, whether they write, atomically, tiles, at addresses from memory; the innermost
-  /// loop, and in which of the loops around the pointers vary.
-  using Group = std::tuple<const ir::Value*, bool, bool, bool, bool, const ir::Op*, std::vector<bool>>;
+  std::map<std::tuple<const ir::Op*, const ir::Value*, const ir::Value*>, bool> apart_;
+  /// By what tells accesses apart: base, whether they write, atomically, tiles, at addresses from memory, other
+  /// elements in each iteration; the innermost loop, and in which of the loops around the pointers vary.
+  using Group = std::tuple<const ir::Value*, bool, bool, bool, bool, bool, const ir::Op*, std::vector<bool>>;
   std::map<Group, int> groups_;
 };
 

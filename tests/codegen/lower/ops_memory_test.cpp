@@ -309,6 +309,13 @@ TEST(Memory, KeepsTheOrderOfAProgram) {
       // From iteration to iteration.
       {"for k in range(8):\n    x = tl.load(z + (i + 1) % 512)\n    tl.store(z + i, x)",
        [](int i) { return (i + 8) % 512; }},
+      // Pieces of which each has elements of the one before.
+      {"j = tl.arange(0, 256)\nfor k in range(0, 257, 64):\n    tl.store(z + k + j, tl.load(z + k + j) * 2)",
+       [](int i) { return i << (std::min(i / 64, 4) - std::max(0, i / 64 - 3) + 1); }},
+      // Pieces of rows: each element once.
+      {"r = tl.arange(0, 4)[:, None]\nj = tl.arange(0, 32)[None, :]\nfor k in range(0, 100, 32):\n    c = k + j\n    "
+       "p = z + r * 100 + c\n    tl.store(p, tl.load(p, mask=c < 100) + 1, mask=c < 100)",
+       [](int i) { return i < 400 ? i + 1 : i; }},
   };
   std::vector<int32_t> numbers(512);
   std::iota(numbers.begin(), numbers.end(), 0);
@@ -334,6 +341,28 @@ TEST(Memory, ThreadsKeepTheirOwnOrder) {
   EXPECT_EQ(barriers("tl.store(x + i, tl.load(y + 1023 - i))\ntl.store(x + i, tl.load(y + i))"), 0u);
   EXPECT_EQ(barriers("for k in range(8):\n    tl.store(x + i, tl.load(x + i) + tl.load(y + k))"), 0u);
   EXPECT_EQ(barriers("tl.store(x + i, 1.0)\ntl.store(y + i, tl.load(x + 1023 - i))"), 1u);
+  // Iterations that access different elements: pieces of a row, tiles in turn, pieces of several rows that end with
+  // them.
+  EXPECT_EQ(barriers("for k in range(0, 4096, 1024):\n    tl.store(x + k + i, tl.load(x + k + i) + 1)"), 0u);
+  EXPECT_EQ(barriers("for t in range(tl.program_id(0), 64, tl.num_programs(0)):\n    p = x + t * 1024 + i\n    "
+                     "tl.store(p, tl.load(p) + 1)"),
+            0u);
+  auto rows = [&](const char* at, const char* mask) {
+    return barriers(
+        fmt::format("r = tl.arange(0, 4)[:, None]\nj = tl.arange(0, 256)[None, :]\nfor k in range(0, 1000, "
+                    "256):\n    c = k + j\n    p = x + {}\n    m = {}\n    tl.store(p, tl.load(p, "
+                    "mask=m) + 1, mask=m)",
+                    at, mask));
+  };
+  EXPECT_EQ(rows("r * 1000 + c", "c < 1000"), 0u);
+  EXPECT_EQ(rows("(r + tl.program_id(0) * 4) * 2000 + c", "(c < 1000) & (r < 3)"), 0u);
+  EXPECT_GT(rows("r * 1000 + c", "r < 3"), 0u);
+  EXPECT_GT(rows("r * 900 + c", "c < 1000"), 0u);
+  EXPECT_GT(rows("r * 1000 + c", "c - 256 < 1000"), 0u);
+  EXPECT_GT(barriers("for k in range(0, 4096, 512):\n    tl.store(x + k + i, tl.load(x + k + i) + 1)"), 0u);
+  EXPECT_GT(barriers("j = tl.arange(0, 32)\nfor k in range(8):\n    p = x + k + j[:, None] - j[None, :] + 64\n    "
+                     "tl.store(p, tl.load(p) + 1)"),
+            0u);
   // One ahead of the loop serves all its iterations.
   EXPECT_EQ(barriers("tl.store(x + i, 1.0)\nfor k in range(8):\n    tl.store(y + i, tl.load(x + k + i))"), 1u);
 }
@@ -351,6 +380,46 @@ def kernel(x, y, k: tl.int64):
 )",
       {}, {1}, in, out, int64_t(550));
   expect_equal(out.values(), "int64 offsets", [&](size_t i) { return i < 550 ? x[50 + i] : int16_t(0); });
+}
+
+// Elements that follow an index which is loaded once for all of them lie side by side.
+TEST(Memory, RowsByLoadedIndices) {
+  const std::string kernel = R"(
+@triton.jit
+def kernel(x, at, sums, y):
+    i = tl.program_id(0) * 256 + tl.arange(0, 256)
+    row = tl.load(at + i // 64{0})
+    row = tl.where(row < 0, row + 16, row)
+    v = tl.load(x + i % 64 + 64 * row)
+    tl.store(y + i, v)
+    tl.atomic_add(sums + i % 64 + 64 * row, v, sem='relaxed')
+)";
+  const std::vector<float> numbers = random_values<float>(1024, 71);
+  std::vector<int32_t> rows(16);
+  for (int i = 0; i < 16; ++i) rows[size_t(i)] = i * 7 % 16 - (i % 3 ? 16 : 0);
+  for (const char* options : {"  ", ", mask=i < 960, other=3", ", volatile=True"}) {
+    const std::string text = fmt::format(fmt::runtime(kernel), options);
+    const ArgType floats{.elem = Elem::F32, .pointer = true, .divisible_by = 16};
+    const ArgType integers{.elem = Elem::I32, .pointer = true, .divisible_by = 16};
+    const std::string ptx = Program::parse("import triton\nimport triton.language as tl\n\n" + text, "kernel.py")
+                                .kernel("kernel")
+                                .compile(std::vector{floats, integers, floats, floats}, {.num_warps = 2}, "sm_90a")
+                                .ptx;
+    const bool is_volatile = options[2] == 'v';
+    EXPECT_EQ(ptx.find("ld.global.v4") == ptx.npos, is_volatile) << ptx;
+    EXPECT_EQ(ptx.find("relaxed.add.v4.f32") == ptx.npos, is_volatile) << ptx;
+    Array<float> x(numbers), y(1024), sums(std::vector<float>(1024));
+    Array<int32_t> at(rows);
+    run(text, {.num_warps = next_warps()}, {4}, x, at, sums, y);
+    std::vector<float> expected(1024);
+    expect_equal(y.values(), options, [&](size_t i) {
+      const int row = options[2] == 'm' && i >= 960 ? 3 : (rows[i / 64] + 16) % 16;
+      const size_t from = i % 64 + 64 * size_t(row);
+      expected[from] += numbers[from];
+      return numbers[from];
+    });
+    expect_equal(sums.values(), options, [&](size_t i) { return expected[i]; });
+  }
 }
 
 // The taps of a channel lie side by side: what the steps of an unrolled loop load of them is one load.
