@@ -6,8 +6,10 @@
 #include <llvm/IR/Module.h>
 
 #include <map>
+#include <optional>
 
 #include "codegen/exec/emulator/link_bodies.h"
+#include "codegen/exec/emulator/result_uses.h"
 #include "codegen/lower/hw.h"
 
 namespace tegula::emulator {
@@ -85,20 +87,35 @@ class Checks {
     }
   }
 
-  void warn(llvm::IRBuilder<>& b, Value* condition, Warning what, const Instruction& at) {
-    const Loc loc = loc_of(at);
-    // What has no place is the compiler's own.
-    if (!loc) return;
-    b.CreateCall(warn_, {b.CreateZExt(condition, b.getInt32Ty()), b.getInt32(uint32_t(what)),
-                         b.getInt32(uint32_t(kernel_.places.size()))});
+  /// The number of the instruction's place among the kernel's; none for what has no place, which is the compiler's own.
+  std::optional<uint32_t> place_of(const Instruction& i) {
+    const Loc loc = loc_of(i);
+    if (!loc) return std::nullopt;
     kernel_.places.push_back({"arithmetic", loc});
+    return uint32_t(kernel_.places.size() - 1);
+  }
+
+  void warn(llvm::IRBuilder<>& b, Value* condition, Warning what, uint32_t place) {
+    b.CreateCall(warn_, {b.CreateZExt(condition, b.getInt32Ty()), b.getInt32(uint32_t(what)), b.getInt32(place)});
+  }
+
+  /// Warns wherever the result of the arithmetic is used, if `wrong`, which is known ahead of it.
+  void warn_of_result(Instruction& i, Value* wrong, Warning what, const Value* bounded) {
+    const auto place = place_of(i);
+    if (!place) return;
+    for (const ResultUse& use : uses_of_result(i, bounded)) {
+      llvm::IRBuilder<> b(use.at);
+      Value* condition = wrong;
+      for (auto [other, holds] : use.conditions) condition = b.CreateAnd(condition, holds ? other : b.CreateNot(other));
+      warn(b, condition, what, *place);
+    }
   }
 
   void check_divisor(Instruction& i) {
     Value* divisor = before_clamp(i.getOperand(1));
     if (i.getType()->isVectorTy() || llvm::isa<llvm::Constant>(divisor)) return;
     llvm::IRBuilder<> b(&i);
-    warn(b, b.CreateICmpEQ(divisor, llvm::Constant::getNullValue(divisor->getType())), Warning::DivisionByZero, i);
+    warn_of_result(i, b.CreateIsNull(divisor), Warning::DivisionByZero, nullptr);
   }
 
   void check_distance(Instruction& i) {
@@ -106,7 +123,7 @@ class Checks {
     if (i.getType()->isVectorTy() || llvm::isa<llvm::Constant>(distance)) return;
     llvm::IRBuilder<> b(&i);
     Value* bits = llvm::ConstantInt::get(distance->getType(), i.getType()->getIntegerBitWidth());
-    warn(b, b.CreateICmpUGE(distance, bits), Warning::WideShift, i);
+    warn_of_result(i, b.CreateICmpUGE(distance, bits), Warning::WideShift, distance);
   }
 
   void check_nan(Instruction& i) {
@@ -120,7 +137,8 @@ class Checks {
       Value* number = b.CreateFCmpORD(x, x);
       born = born ? b.CreateAnd(born, number) : number;
     }
-    if (born) warn(b, b.CreateAnd(born, b.CreateFCmpUNO(&i, &i)), Warning::NanIsBorn, i);
+    if (!born) return;
+    if (const auto place = place_of(i)) warn(b, b.CreateAnd(born, b.CreateFCmpUNO(&i, &i)), Warning::NanIsBorn, *place);
   }
 
   // ---- Addresses
@@ -165,23 +183,23 @@ class Checks {
   }
 
   void check_access(llvm::CallInst& call) {
-    Value *pointer = nullptr, *condition = nullptr;
-    for (Value* argument : call.args()) {
+    Value* pointer = nullptr;
+    for (Value* argument : call.args())
       if (argument->getType()->isPointerTy() && !pointer) pointer = argument;
-      if (argument->getType()->isIntegerTy(1)) condition = argument;
-    }
     if (!pointer) return;
     llvm::SmallVector<std::pair<Value*, Value*>> parts;
     for (auto* step = llvm::dyn_cast<llvm::GetElementPtrInst>(pointer); step;
          step = llvm::dyn_cast<llvm::GetElementPtrInst>(step->getPointerOperand()))
       for (Value* index : step->indices()) overflows(index, parts);
     if (parts.empty()) return;
+    const auto place = place_of(call);
+    if (!place) return;
     llvm::IRBuilder<> b(&call);
-    if (!condition && call.getCalledFunction()->getName().contains("cp_async"))
-      condition = b.CreateIsNotNull(call.getArgOperand(2));  // bytes that it reads
     Value* any = b.getFalse();
     for (auto [part, wide] : parts) any = b.CreateOr(any, b.CreateICmpNE(part, wide));
-    warn(b, condition ? b.CreateAnd(condition, any) : any, Warning::IndexOverflow, call);
+    for (Value* predicate : call.args())
+      if (predicate->getType()->isIntegerTy(1)) any = b.CreateAnd(predicate, any);
+    warn(b, any, Warning::IndexOverflow, *place);
   }
 
   JitKernel& kernel_;

@@ -48,6 +48,50 @@ TEST(Warnings, OfIntegerArithmetic) {
   }
 }
 
+// Lanes that a mask or a tl.where leaves out compute as well.
+TEST(Warnings, OfResultsThatAreUsed) {
+  const char* kDivision = "integer division by 0";
+  const char* kShift = "a shift by the width";
+  struct Case {
+    const char* body;  ///< x holds ones
+    int n;
+    const char* found;  ///< null: nothing
+  };
+  for (const Case& c : {
+           Case{"tl.store(x + i, 7 // (tl.load(x + i) - n), mask=i < n - 1)", 1, nullptr},
+           {"tl.store(x + i, 7 // (tl.load(x + i) - n), mask=i < n + 4)", 1, "thread 0: integer division by 0"},
+           {"tl.store(x + i, 7 // (tl.load(x + i) - n), mask=i == n + 4)", 1, "thread 5: integer division by 0"},
+           {"v = tl.load(x + i, mask=i < n, other=0)\n    tl.store(x + i, 7 // v, mask=i < n)", 100, nullptr},
+           {"v = tl.load(x + i, mask=i < n, other=0)\n    tl.store(x + i, 7 // v)", 100, kDivision},
+           {"v = tl.load(x + i) - n\n    tl.store(x + i, tl.where(v != 0, 7 // v, 0))", 1, nullptr},
+           {"v = tl.load(x + i) - n\n    tl.store(x + i, tl.where(v == 0, 7 // v, 0))", 1, kDivision},
+           {"v = tl.load(x + i) - n\n    tl.store(x, tl.sum(tl.where(v != 0, 7 % v, 0), 0))", 1, nullptr},
+           {"v = tl.load(x + i) - n\n    tl.store(x, tl.sum(7 % v, 0))", 1, kDivision},
+           {"v = tl.load(x + i) - n\n    tl.store(x + i, i, mask=(v != 0) & (7 // v > 2))", 1, nullptr},
+           {"v = tl.load(x + i) - n\n    tl.store(x + i, i, mask=(v == 0) & (7 // v > 2))", 1, kDivision},
+           {"v = tl.load(x + i) - n\n    tl.store(x + i, tl.load(x + 7 // v, mask=v > 0, other=3))", 1, nullptr},
+           {"v = tl.load(x + i) - n\n    tl.store(x + i, tl.load(x + i, mask=v == 0, other=7 // v))", 1, nullptr},
+           {"v = tl.load(x + i) - n\n    tl.store(x + i, tl.load(x + i, mask=v > 0, other=7 // v))", 1, kDivision},
+           {"if n > 1:\n        tl.store(x + i, 7 // (n - 1))", 1, nullptr},
+           {"s = i\n    for k in range(n):\n        s += 7 // (n - k - 1)\n    tl.store(x + i, s)", 3, kDivision},
+           {"tl.store(x + i, tl.load(x + i) << n, mask=i < n - 40)", 32, nullptr},
+           {"tl.store(x + i, tl.load(x + i) << n, mask=i < n - 20)", 32, kShift},
+           {"tl.store(x + i, tl.where(i < n - 40, tl.load(x + i) >> n, 1))", 32, nullptr},
+           {"tl.store(x + i, tl.where(i > n - 40, tl.load(x + i) >> n, 1))", 32, kShift},
+           {"tl.store(x + i, tl.where(n < 32, tl.load(x + i) << n, 0))", 32, nullptr},
+           {"s = i\n    for k in range(9):\n        s += tl.where(k < 8, tl.load(x + i) << (k * 4), 0)\n"
+            "    tl.store(x + i, s)",
+            1, nullptr},
+       }) {
+    SCOPED_TRACE(c.body);
+    const std::string found = warnings_of(c.body, c.n);
+    if (c.found)
+      EXPECT_CONTAINS(found, c.found);
+    else
+      EXPECT_EQ(found, "");
+  }
+}
+
 TEST(Warnings, OfNansWhereTheyAreBorn) {
   const char* const kBody = "v = tl.load(y + i)\n    w = tl.sqrt(v - n)\n    tl.store(y + i, w + 1)";
   EXPECT_EQ(warnings_of(kBody, 1), "");
