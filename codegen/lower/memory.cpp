@@ -438,7 +438,7 @@ void lower_CopyWarps(Lowering&, const ir::Op&) {}  // lowered behind the program
 // --------------------------------------------------------------------------------------------- asynchronous copies
 
 // What the hardware cannot copy is loaded and stored at once: for the waits behind it this is a copy that is done
-// early.
+// early. Of the threads that hold an element one copies it.
 void lower_AsyncCopy(Lowering& l, const ir::Op& op) {
   const ir::Value *ptr = op.operand(0), *mask = op.operand(2);
   const ir::Type& place = op.operand(1)->type;
@@ -454,11 +454,15 @@ void lower_AsyncCopy(Lowering& l, const ir::Op& op) {
     width *= 2;
   const Regs& pointers = l.get(ptr);
   llvm::Value* zero = llvm::Constant::getNullValue(l.element_type(place.elem));
+  llvm::Value* owner = l.is_owner(&layout);
   for (int r = 0; r < n; r += width) {
     if (layout.canonical(Dim::Register, r) != r) continue;
     llvm::Value *to = l.element_address(base, to_offset, r, bytes), *exists = predicate(l, mask, r);
     if (width * bytes < kLeastCopyBytes) {
-      l.store_shared(to, load_global(l, pointers[r], Regs(width, zero), exists, op), nullptr, op.loc);
+      llvm::Value* loads = owner ? l.b.CreateAnd(owner, exists) : exists;
+      l.store_shared(to, load_global(l, pointers[r], Regs(width, zero), loads, op), owner, op.loc);
+    } else if (owner) {
+      l.hw(fmt::format("cp_async_by_some_{}", width * bytes), {to, pointers[r], exists, owner, l.site(op.loc)});
     } else {
       l.hw(fmt::format("cp_async_{}", width * bytes), {to, pointers[r], exists, l.site(op.loc)});
     }

@@ -96,6 +96,11 @@ void copy_async(uint32_t to, uint64_t from, uint32_t predicate, uint32_t site) {
   fiber.copies.issue({shared_access(fiber, to, bytes, Access::Write, site), source, bytes, site});
 }
 
+template <unsigned bytes>
+void copy_async_by_some(uint32_t to, uint64_t from, uint32_t predicate, uint32_t copies, uint32_t site) {
+  if (copies) copy_async<bytes>(to, from, predicate, site);
+}
+
 /// The product of a warp, by the instruction of that row of instructions.def.
 template <class Sum>
 void emu_mma(Sum* result, const uint32_t* a, const uint32_t* b, const Sum* c, uint32_t row, uint32_t place) {
@@ -217,6 +222,9 @@ constexpr auto emu_stmatrix_x4_trans = store_matrices<4, true>;
 constexpr auto emu_cp_async_4 = copy_async<4>;
 constexpr auto emu_cp_async_8 = copy_async<8>;
 constexpr auto emu_cp_async_16 = copy_async<16>;
+constexpr auto emu_cp_async_by_some_4 = copy_async_by_some<4>;
+constexpr auto emu_cp_async_by_some_8 = copy_async_by_some<8>;
+constexpr auto emu_cp_async_by_some_16 = copy_async_by_some<16>;
 void emu_cp_async_commit() { this_worker->fiber().copies.commit(); }
 void emu_cp_async_wait(uint32_t pending) {
   Fiber& fiber = this_worker->fiber();

@@ -73,6 +73,17 @@ TEST(AsyncCopy, ZeroFillAndLateRead) {
             (Values{7, kPoisoned, kPoisoned, kPoisoned}));
 }
 
+TEST(AsyncCopy, BySomeThreads) {
+  auto some = [](int to, bool reads, bool copies) {
+    return fmt::format(
+        "  call void @tegula.hw.cp_async_by_some_4(i32 %a{0}, ptr addrspace(1) %x{0}, i1 {1}, i1 {2}, i32 1)\n", to,
+        reads, copies);
+  };
+  EXPECT_EQ(run(some(0, true, true) + some(1, true, false) + some(2, false, true) + some(3, false, false) + kCommit +
+                wait(0)),
+            (Values{100, kPoisoned, 0, kPoisoned}));
+}
+
 // Each of 128 threads copies its own word and reads that of another one after wait and barrier; many rounds, two
 // buffers.
 TEST(AsyncCopy, PipelineOverRounds) {

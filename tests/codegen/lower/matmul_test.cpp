@@ -183,6 +183,17 @@ TEST(Matmul, BlocksOfOddMultiples) {
     }
 }
 
+// Blocks of fewer elements than threads copy at a time: one of the threads that hold an element copies it, by any
+// instruction that copies, or by a load and a store.
+TEST(Matmul, OneThreadCopiesAnElement) {
+  for (const char* target : {"sm_80", "sm_90a"}) {
+    auto device = make_emulator({.target = target, .check_races = true});
+    for (const Problem& p : {Problem{50, 20, 24, 48, 12, 24, 2}, Problem{50, 21, 27, 48, 12, 24, 2},
+                             Problem{32, 16, 32, 16, 16, 16, 8}, Problem{16, 16, 64, 16, 16, 64, 8, true}})
+      check_matmul<float16, float16>(*device, p, Elem::F16);
+  }
+}
+
 // Rows and columns that wrap around at sizes that are no multiples of the blocks, nor some of 16; groups of fewer rows
 // of blocks than asked for.
 TEST(Matmul, WrappedRowsAndColumns) {

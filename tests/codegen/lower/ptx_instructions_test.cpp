@@ -54,6 +54,22 @@ TEST(PtxInstructions, WordsOfTwoElementsStayWhole) {
   EXPECT_EQ(count(ptx, "shl\\.b32.*, 16;"), 8) << ptx;
 }
 
+// Only where several threads hold an element a predicate says which of them copies it.
+TEST(PtxInstructions, OneThreadCopiesAnElement) {
+  for (const char* target : {"sm_80", "sm_90a"})
+    for (const auto& [rows, columns, depth, warps, predicates] :
+         {std::tuple{64, 64, 32, 4, false}, {48, 12, 24, 2, true}}) {
+      const std::string arguments = fmt::format(
+          "a_ptr=*f16 b_ptr=*f16 c_ptr=*f16 stride_ak=i32=1 stride_bn=i32=1 stride_cn=i32=1 BLOCK_M={} BLOCK_N={} "
+          "BLOCK_K={} GROUP_M=8 OUT=f16",
+          rows, columns, depth);
+      const std::string ptx =
+          by_threads({"tests/kernels/matmul.py", "matmul", arguments.c_str(), warps}, warps, target).ptx;
+      EXPECT_GT(count(ptx, "cp\\.async\\.c[ag]"), 0) << ptx;
+      EXPECT_EQ(count(ptx, "@%p\\d+ cp\\.async\\.c[ag]") > 0, predicates) << ptx;
+    }
+}
+
 TEST(PtxInstructions, InstructionsThatMatter) {
   const Case softmax{"tests/kernels/rows.py", "softmax", "out_ptr=*f32 x_ptr=*f32 BLOCK=4096", 8};
   std::string ptx = by_threads(softmax, 8, "sm_90a").ptx;
