@@ -43,6 +43,13 @@ HwInfo make_hw_info(std::string name, std::string body, std::string signature, F
 /// Null if there is none. Rows live as long as the process.
 const HwInfo* find_hw(std::string_view name);
 
+/// What an operand `site` consists of: the index of the place in KernelImage::sites in so many bits. Above them, of a
+/// load from global memory, bits of the index of a thread: where one of these is 1, nothing follows from what the
+/// thread loads, as another one has the same element and is its owner.
+inline constexpr unsigned kSiteBits = 17;
+inline constexpr uint32_t number_of_site(uint32_t site) { return site & ((1u << kSiteBits) - 1); }
+inline constexpr bool is_load_used(uint32_t site, uint32_t thread) { return (site >> kSiteBits & thread) == 0; }
+
 /// Prefix of all hardware functions in a module. A function's name is the prefix, the row's name, and the modifiers if
 /// there are any, e.g. "tegula.hw.ld_global_b32.ca".
 inline constexpr std::string_view kHwPrefix = "tegula.hw.";

@@ -327,6 +327,16 @@ llvm::Value* Lowering::site(const Loc& loc) {
 }
 
 void Lowering::barrier(const Loc& loc) {
+llvm::Value* Lowering::site_of_load(const ir::Op& op) {
+  auto* number = llvm::cast<llvm::ConstantInt>(site(op.loc));
+  TEGULA_CHECK(number->getZExtValue() >> kSiteBits == 0, "{} places of accesses", sites.size());
+  if (op.opcode != ir::Opcode::Load || op.get(ir::attr::volatile_)) return number;
+  const uint32_t copies = bits_of_copies(op.result()->type.layout.get());
+  if (!copies) return number;
+  if (!owned_) owned_.emplace(func);
+  return owned_->contains(op.result()) ? i32(int64_t(number->getZExtValue() | uint64_t(copies) << kSiteBits)) : number;
+}
+
   if (num_groups() > 1)
     hw("barrier_between", {barriers_of_group(kBarriersOfGroups, 1), site(loc)}, fmt::format(".{}", 32 * num_warps()));
   else if (copy_warps_)
@@ -498,8 +508,12 @@ llvm::Value* Lowering::linear_index(const ir::Type& type, int r) {
 }
 
 llvm::Value* Lowering::is_owner(const LinearLayout* layout) {
-  uint32_t copies = layout ? uint32_t(layout->free_mask(Dim::Lane)) | uint32_t(layout->free_mask(Dim::Warp)) << 5
-                           : uint32_t(num_warps() * 32 - 1);
+uint32_t Lowering::bits_of_copies(const LinearLayout* layout) const {
+  return layout ? uint32_t(layout->free_mask(Dim::Lane)) | uint32_t(layout->free_mask(Dim::Warp)) << 5
+                : uint32_t(num_warps() * 32 - 1);
+}
+
+  const uint32_t copies = bits_of_copies(layout);
   if (!copies) return nullptr;
   return b.CreateICmpEQ(b.CreateAnd(thread(), i32(copies)), i32(0));
 }

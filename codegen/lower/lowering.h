@@ -10,6 +10,7 @@
 #include "codegen/analysis/async_groups.h"
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/conversion.h"
+#include "codegen/analysis/owned_values.h"
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/ir.h"
 #include "codegen/lower/hw.h"
@@ -98,6 +99,8 @@ class Lowering {
   llvm::Value* site(const Loc& loc);
   /// All threads of the group wait for each other.
   void barrier(const Loc& loc);
+  /// The site of a load, which says as well in which threads its result is used (kSiteBits).
+  llvm::Value* site_of_load(const ir::Op& op);
   /// All threads of all blocks of the cluster wait for each other.
   void cluster_barrier(const Loc& loc);
   /// The kernel may be launched before those ahead of it in the stream are done, and waits for them itself.
@@ -210,6 +213,8 @@ class Lowering {
 
   void lower_body();
   void wait_for_earlier();
+  // The bits of a thread's index in its block that are 0 in the owner of each element.
+  uint32_t bits_of_copies(const LinearLayout* layout) const;
   /// The ops of the kernel's body in which programs that run at a time go through the same rows and columns.
   std::vector<const ir::Op*> loops_over_shared_reads() const;
   void let_next_start_if_short(const ir::Op& op);
@@ -239,6 +244,7 @@ class Lowering {
   std::unique_ptr<DebugInfo> debug_;
 };
 
+  std::optional<OwnedValues> owned_;  // made when first asked for
 /// Where the barriers stand that a reduction over the blocks of a cluster waits at, exchange_slots() of them.
 int64_t barriers_of_reduction(const Lowering& l, const ir::Op& op);
 

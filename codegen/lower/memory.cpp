@@ -171,7 +171,7 @@ llvm::SmallVector<llvm::Value*> load_words(Lowering& l, llvm::Value* pointer, ll
   llvm::SmallVector<llvm::Value*> args{pointer};
   args.append(l.pack(fallback, shape.word_bits));
   args.push_back(predicate);
-  args.push_back(l.site(op.loc));
+  args.push_back(l.site_of_load(op));
   return l.results(l.hw(fmt::format("ld_global_{}", shape.suffix), args, cache_modifiers(op)));
 }
 

@@ -2,17 +2,18 @@
 #pragma once
 
 #include "codegen/exec/emulator/scheduler.h"
+#include "codegen/lower/hw.h"
 
 namespace tegula::emulator {
 
 /// The host address of a global access; does not return if it is not allowed. `stored`: what a write puts there, where
-/// it is at hand.
-inline void* global_access(uint64_t address, unsigned bytes, Access access, uint32_t site,
-                           const void* stored = nullptr) {
+/// it is at hand. `counts`: the access may race.
+inline void* global_access(uint64_t address, unsigned bytes, Access access, uint32_t site, const void* stored = nullptr,
+                           bool counts = true) {
   Worker& worker = *this_worker;
   bool aligned = (address & (bytes - 1)) == 0;
   if (aligned && worker.may_access(address, bytes)) [[likely]] {
-    if (Races* races = worker.races()) [[unlikely]]
+    if (Races* races = worker.races(); races && counts) [[unlikely]]
       races->global(worker.fiber(), address, bytes, access, {site}, stored);
     return reinterpret_cast<void*>(address);
   }
@@ -24,6 +25,12 @@ inline void* global_access(uint64_t address, unsigned bytes, Access access, uint
   fault.address = address;
   fault.bytes = bytes;
   worker.abandon(fault);
+}
+
+/// The same of a load, whose operand `site` says in which threads its result is used.
+inline const void* global_load(uint64_t address, unsigned bytes, uint32_t site) {
+  const bool used = lower::is_load_used(site, this_worker->fiber().thread);
+  return global_access(address, bytes, Access::Read, lower::number_of_site(site), nullptr, used);
 }
 
 /// Ends the launch with this message (Fault::what), whose values `fault` holds.

@@ -14,7 +14,7 @@ T load_global(uint64_t address, T other, uint32_t predicate, uint32_t site) {
   this_worker->keep_pace(Fiber::Moved::In);
   if (!predicate) return other;
   T value;
-  std::memcpy(&value, global_access(address, sizeof(T), Access::Read, site), sizeof(T));
+  std::memcpy(&value, global_load(address, sizeof(T), site), sizeof(T));
   return value;
 }
 
@@ -27,7 +27,7 @@ void store_global(uint64_t address, T value, uint32_t predicate, uint32_t site) 
 template <int n>
 void load_global_vector(uint32_t* result, uint64_t address, const uint32_t* other, uint32_t predicate, uint32_t site) {
   this_worker->keep_pace(Fiber::Moved::In);
-  std::memcpy(result, predicate ? global_access(address, 4 * n, Access::Read, site) : other, 4 * n);
+  std::memcpy(result, predicate ? global_load(address, 4 * n, site) : other, 4 * n);
 }
 
 template <int n>
