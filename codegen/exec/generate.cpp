@@ -220,7 +220,7 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
   module.setTargetTriple(machine->getTargetTriple());
   module.setDataLayout(machine->createDataLayout());
 
-  lower::Lowering lowering(func, options.target, module, diags);
+  lower::Lowering lowering(func, options.target, module, diags, options.emulator);
   if (!lowering.run()) return std::nullopt;
   if (ir::kVerifyEachStep) check_valid(module, "lowering");
   stages.done("llvm", [&] { return text_of(module); });

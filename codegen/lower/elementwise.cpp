@@ -1,4 +1,7 @@
 // Elementwise ops: arithmetic, comparisons, casts. Each is one function on the LLVM values of one element.
+#include <llvm/Analysis/ValueTracking.h>
+#include <llvm/Support/KnownBits.h>
+
 #include <bit>
 #include <functional>
 #include <map>
@@ -151,10 +154,30 @@ void lower_Maximum(Lowering& l, const ir::Op& op) { min_max(l, op, true); }
 
 namespace {
 
+// What LLVM knows to be out of range it folds, and the emulator's checks would find nothing to warn of: there it is
+// told nothing of such operands.
+llvm::Value* kept_for_checks(Lowering& l, llvm::Value* x, bool in_range) {
+  return !in_range && x->getType()->isIntegerTy(32) ? l.hw("opaque_b32", {x}) : x;
+}
+
+// Loops that are being lowered have phis without the values of later iterations yet.
+bool follows_from_phi(const llvm::Value* x, unsigned depth = 0) {
+  const auto* op = llvm::dyn_cast<llvm::Instruction>(x);
+  if (!op || depth == llvm::MaxAnalysisRecursionDepth) return false;
+  return llvm::isa<llvm::PHINode>(op) ||
+         llvm::any_of(op->operands(), [&](const llvm::Value* operand) { return follows_from_phi(operand, depth + 1); });
+}
+
+llvm::KnownBits known_bits(Lowering& l, llvm::Value* x) {
+  if (follows_from_phi(x)) return llvm::KnownBits(x->getType()->getIntegerBitWidth());
+  return llvm::computeKnownBits(x, l.module.getDataLayout());
+}
+
 // The divisor, or 1 where LLVM leaves the quotient undefined (and a CPU traps): for 0, and for -1 under the smallest
 // integer, whose quotient by 1 is the wrapped one. Masked-off elements divide by anything.
 llvm::Value* safe_divisor(Lowering& l, llvm::Value* x, llvm::Value* y, bool sign) {
   llvm::Type* type = y->getType();
+  if (l.emulator) y = kept_for_checks(l, y, known_bits(l, y).isNonZero());
   llvm::Value* one = llvm::ConstantInt::get(type, 1);
   llvm::Value* undefined = l.b.CreateICmpEQ(y, llvm::Constant::getNullValue(type));
   if (sign) {
@@ -269,22 +292,32 @@ void lower_Rem(Lowering& l, const ir::Op& op) {
   }));
 }
 
+namespace {
+
+llvm::Value* distance_of_shift(Lowering& l, llvm::Value* distance, unsigned bits) {
+  return l.emulator ? kept_for_checks(l, distance, known_bits(l, distance).getMaxValue().ult(bits)) : distance;
+}
+
+}  // namespace
+
 // A shift by the width or more gives 0 (or the sign), as the hardware's shifts do; in LLVM it would be poison.
 void lower_Shl(Lowering& l, const ir::Op& op) {
   elementwise(l, op, [&](auto& x) -> llvm::Value* {
     unsigned bits = x[0]->getType()->getIntegerBitWidth();
-    llvm::Value* in_range = l.b.CreateICmpULT(x[1], llvm::ConstantInt::get(x[1]->getType(), bits));
+    llvm::Value* distance = distance_of_shift(l, x[1], bits);
+    llvm::Value* in_range = l.b.CreateICmpULT(distance, llvm::ConstantInt::get(distance->getType(), bits));
     llvm::Value* zero = llvm::Constant::getNullValue(x[0]->getType());
-    return l.b.CreateSelect(in_range, l.b.CreateShl(x[0], l.b.CreateSelect(in_range, x[1], zero)), zero);
+    return l.b.CreateSelect(in_range, l.b.CreateShl(x[0], l.b.CreateSelect(in_range, distance, zero)), zero);
   });
 }
 
 void lower_Shr(Lowering& l, const ir::Op& op) {
   elementwise(l, op, [&](auto& x) -> llvm::Value* {
     unsigned bits = x[0]->getType()->getIntegerBitWidth();
-    llvm::Value* last = llvm::ConstantInt::get(x[1]->getType(), bits - 1);
-    llvm::Value* in_range = l.b.CreateICmpULE(x[1], last);
-    llvm::Value* by = l.b.CreateSelect(in_range, x[1], last);
+    llvm::Value* distance = distance_of_shift(l, x[1], bits);
+    llvm::Value* last = llvm::ConstantInt::get(distance->getType(), bits - 1);
+    llvm::Value* in_range = l.b.CreateICmpULE(distance, last);
+    llvm::Value* by = l.b.CreateSelect(in_range, distance, last);
     if (is_signed(op)) return l.b.CreateAShr(x[0], by);
     return l.b.CreateSelect(in_range, l.b.CreateLShr(x[0], by), llvm::Constant::getNullValue(x[0]->getType()));
   });

@@ -41,12 +41,13 @@ llvm::DebugLoc DebugInfo::at(const Loc& loc) {
 
 // ------------------------------------------------------------------------------------------------------- function
 
-Lowering::Lowering(const ir::Func& func, const Target& target, llvm::Module& module, Diagnostics& diags)
+Lowering::Lowering(const ir::Func& func, const Target& target, llvm::Module& module, Diagnostics& diags, bool emulator)
     : func(func),
       target(target),
       module(module),
       context(module.getContext()),
       diags(diags),
+      emulator(emulator),
       b(context),
       shared(plan_shared(func)),
       groups(groups_since(func)),
@@ -326,7 +327,6 @@ llvm::Value* Lowering::site(const Loc& loc) {
   return i32(int64_t(sites.size() - 1));
 }
 
-void Lowering::barrier(const Loc& loc) {
 llvm::Value* Lowering::site_of_load(const ir::Op& op) {
   auto* number = llvm::cast<llvm::ConstantInt>(site(op.loc));
   TEGULA_CHECK(number->getZExtValue() >> kSiteBits == 0, "{} places of accesses", sites.size());
@@ -337,6 +337,7 @@ llvm::Value* Lowering::site_of_load(const ir::Op& op) {
   return owned_->contains(op.result()) ? i32(int64_t(number->getZExtValue() | uint64_t(copies) << kSiteBits)) : number;
 }
 
+void Lowering::barrier(const Loc& loc) {
   if (num_groups() > 1)
     hw("barrier_between", {barriers_of_group(kBarriersOfGroups, 1), site(loc)}, fmt::format(".{}", 32 * num_warps()));
   else if (copy_warps_)
@@ -507,12 +508,12 @@ llvm::Value* Lowering::linear_index(const ir::Type& type, int r) {
   return index;
 }
 
-llvm::Value* Lowering::is_owner(const LinearLayout* layout) {
 uint32_t Lowering::bits_of_copies(const LinearLayout* layout) const {
   return layout ? uint32_t(layout->free_mask(Dim::Lane)) | uint32_t(layout->free_mask(Dim::Warp)) << 5
                 : uint32_t(num_warps() * 32 - 1);
 }
 
+llvm::Value* Lowering::is_owner(const LinearLayout* layout) {
   const uint32_t copies = bits_of_copies(layout);
   if (!copies) return nullptr;
   return b.CreateICmpEQ(b.CreateAnd(thread(), i32(copies)), i32(0));

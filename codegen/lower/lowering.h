@@ -48,7 +48,8 @@ class DebugInfo {
 
 class Lowering {
  public:
-  Lowering(const ir::Func& func, const Target& target, llvm::Module& module, Diagnostics& diags);
+  /// `emulator`: the code is for the emulator, whose checks look at operands that are out of range.
+  Lowering(const ir::Func& func, const Target& target, llvm::Module& module, Diagnostics& diags, bool emulator = false);
   /// Lowers the whole function. False after a diagnostic.
   bool run();
 
@@ -57,6 +58,7 @@ class Lowering {
   llvm::Module& module;
   llvm::LLVMContext& context;
   Diagnostics& diags;
+  const bool emulator;
   llvm::IRBuilder<> b;
   SharedPlan shared;
   std::unordered_map<const ir::Op*, int64_t> groups;  ///< of copies that an async_wait leaves under way
@@ -97,10 +99,10 @@ class Lowering {
   /// What a hardware function gave: its result, or the members of the struct.
   llvm::SmallVector<llvm::Value*> results(llvm::Value* call);
   llvm::Value* site(const Loc& loc);
-  /// All threads of the group wait for each other.
-  void barrier(const Loc& loc);
   /// The site of a load, which says as well in which threads its result is used (kSiteBits).
   llvm::Value* site_of_load(const ir::Op& op);
+  /// All threads of the group wait for each other.
+  void barrier(const Loc& loc);
   /// All threads of all blocks of the cluster wait for each other.
   void cluster_barrier(const Loc& loc);
   /// The kernel may be launched before those ahead of it in the stream are done, and waits for them itself.
@@ -211,10 +213,10 @@ class Lowering {
     std::map<int, llvm::Value*> elected_of;
   };
 
-  void lower_body();
-  void wait_for_earlier();
   // The bits of a thread's index in its block that are 0 in the owner of each element.
   uint32_t bits_of_copies(const LinearLayout* layout) const;
+  void lower_body();
+  void wait_for_earlier();
   /// The ops of the kernel's body in which programs that run at a time go through the same rows and columns.
   std::vector<const ir::Op*> loops_over_shared_reads() const;
   void let_next_start_if_short(const ir::Op& op);
@@ -242,9 +244,9 @@ class Lowering {
   llvm::Value* shared_base_ = nullptr;
   llvm::Instruction* entry_end_ = nullptr;
   std::unique_ptr<DebugInfo> debug_;
+  std::optional<OwnedValues> owned_;  // made when first asked for
 };
 
-  std::optional<OwnedValues> owned_;  // made when first asked for
 /// Where the barriers stand that a reduction over the blocks of a cluster waits at, exchange_slots() of them.
 int64_t barriers_of_reduction(const Lowering& l, const ir::Op& op);
 

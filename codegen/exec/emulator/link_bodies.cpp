@@ -317,6 +317,10 @@ class Bodies {
   }
 
   void call_body(llvm::CallInst& call, const Row& row) {
+    if (row.info.name == "opaque_b32") {  // LLVM has done its work
+      call.replaceAllUsesWith(call.getArgOperand(0));
+      return void(call.eraseFromParent());
+    }
     const HwSignature& s = row.signature;
     llvm::IRBuilder<> b(&call);
     if (row.waits) b.CreateCall(module_.getOrInsertFunction(kYieldName, llvm::FunctionType::get(b.getVoidTy(), false)));
