@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "codegen/analysis/pointer_base.h"
 #include "codegen/lower/lowering.h"
 
 namespace tegula::lower {
@@ -84,7 +85,7 @@ void print_element(Lowering& l, const ir::Op& op, size_t operand, int r, llvm::V
 }
 
 // What a recorder reads of an operand, line by line: the op's text, the file, line and column; of values the element
-// type, extents and layout.
+// type, of pointers with the parameter that they are computed from, extents and layout.
 std::string described(const ir::Op& op, size_t operand) {
   static constexpr const char* kParts[] = {" pointers", " values", " mask"};
   std::string text = op.get(ir::attr::text);
@@ -92,8 +93,10 @@ std::string described(const ir::Op& op, size_t operand) {
   text += fmt::format("\n{}\n{}\n{}", op.loc.file ? *op.loc.file : "", op.loc.line, op.loc.column);
   if (op.operands.empty()) return text;
   const ir::Type* type = &op.operands[operand]->type;
-  return fmt::format("{}\n{}{}\n{}\n{}", text, type->pointer ? "*" : "", elem_info(type->elem).text,
-                     fmt::join(type->shape, " "), type->layout ? type->layout->to_string() : "");
+  text += fmt::format("\n{}{}", type->pointer ? "*" : "", elem_info(type->elem).text);
+  if (type->pointer)
+    if (const ir::Value* array = pointer_base(op.operands[operand])) text += " " + array->name;
+  return fmt::format("{}\n{}\n{}", text, fmt::join(type->shape, " "), type->layout ? type->layout->to_string() : "");
 }
 
 // Room for so many pairs in the thread's memory, shared by all that the function tells of.

@@ -229,6 +229,8 @@ class Checker {
   /// bind() where the program says so: a debugger is told.
   void assign_name(const std::string& name, Val value, bool typed, Loc loc);
   /// How a debugger calls a name of the function at hand: "helper.x" outside of the kernel.
+  /// Empty in the kernel itself.
+  std::string watched_function() const;
   std::string watched_name(const std::string& name) const;
   /// Tells a debugger of what the function at hand was called with.
   void watch_parameters();

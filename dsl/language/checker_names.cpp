@@ -175,8 +175,13 @@ void Checker::assign_name(const std::string& name, Val value, bool typed, Loc lo
   bind(name, std::move(value), typed, loc);
 }
 
+std::string Checker::watched_function() const {
+  return frame_->is_kernel || !frame_->function ? "" : frame_->function->name;
+}
+
 std::string Checker::watched_name(const std::string& name) const {
-  return frame_->is_kernel ? name : fmt::format("{}.{}", frame_->function->name, name);
+  const std::string function = watched_function();
+  return function.empty() ? name : function + "." + name;
 }
 
 void Checker::watch_parameters() {

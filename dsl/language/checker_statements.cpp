@@ -14,7 +14,7 @@ Outcome Checker::execute(const Continuation& k) {
     const Stmt& s = *k.statements[i];
     if (!count_step(s.loc)) return {Outcome::Kind::Return, Val()};
     sema_.at(s.loc);
-    if (!host_ && !unknown_) dsl::watch_statement(sema_);
+    if (!host_ && !unknown_) dsl::watch_statement(sema_, watched_function());
     const Continuation rest{k.statements.subspan(i + 1), k.next};
     bool go_on = false;
     Outcome outcome;

@@ -41,8 +41,8 @@ void create_watch(Sema& s, std::string text, std::vector<ir::Value*> values) {
 
 }  // namespace
 
-void watch_statement(Sema& s) {
-  if (may_watch(s)) create_watch(s, "statement", {});
+void watch_statement(Sema& s, const std::string& function) {
+  if (may_watch(s)) create_watch(s, function.empty() ? "statement" : "statement " + function, {});
 }
 
 void watch_name(Sema& s, const std::string& name, const Val& value) {

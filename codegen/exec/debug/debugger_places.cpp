@@ -36,9 +36,10 @@ void Debugger::Session::tell_place(Answer& answer) {
     const RecordedPlace& here = place(stops_[at_]);
     answer.json["file"] = here.file;
     answer.json["line"] = here.line;
+    if (!here.name.empty()) answer.json["function"] = here.name;
     answer.json["source"] = trimmed(source_line(here));
-    answer.text +=
-        fmt::format("{}/{}  {}:{}:  {}\n", at_ + 1, stops_.size(), here.file, here.line, trimmed(source_line(here)));
+    answer.text += fmt::format("{}/{}  {}:{}{}:  {}\n", at_ + 1, stops_.size(), here.file, here.line,
+                               here.name.empty() ? "" : " in " + here.name, trimmed(source_line(here)));
     if (const uint32_t arrived = events()[stops_[at_]].arrived; arrived < all_threads_) {
       answer.json["threads"] = arrived;
       answer.text += fmt::format("  {} of {} threads came here\n", arrived, all_threads_);

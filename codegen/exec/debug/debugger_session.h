@@ -64,6 +64,8 @@ class Debugger::Session {
 
   const std::vector<RecordedEvent>& events() const { return recording_.events(); }
   const RecordedPlace& place(size_t event) const { return recording_.place_of(events()[event]); }
+  /// The function whose statement is about to begin; empty: the kernel itself, or its end.
+  std::string function() const { return at_ < stops_.size() ? place(stops_[at_]).name : ""; }
   /// The first event that a statement has not come to yet.
   size_t event_of(size_t stop) const { return stop < stops_.size() ? stops_[stop] : events().size(); }
   std::string source_line(const RecordedPlace& place);
@@ -81,7 +83,8 @@ class Debugger::Session {
   /// What the statement here stores, or else the last one that did: "@pointers", "@values", "@mask"; of its second
   /// store "@values2".
   size_t stored_event(const std::string& name) const;
-  /// The latest event that gave the name a value; a Refusal where there is none.
+  /// The latest event that gave the name a value: one of the function at hand, else of the kernel. A Refusal where
+  /// there is none.
   size_t value_event(const std::string& name) const;
   /// Splits "name[...]" or "name [...]"; the view is of the name's value.
   TileView tile(const std::string& arguments, std::string& name, std::string& index) const;

@@ -34,14 +34,18 @@ size_t Debugger::Session::value_event(const std::string& name) const {
   if (events().empty()) throw Refusal{kNothing};
   if (name.starts_with('@')) return stored_event(name);
   std::vector<std::string> known;
+  const std::string own = function().empty() ? name : function() + "." + name;
+  std::optional<size_t> of_kernel;
   for (size_t event = event_of(at_); event-- > 0;) {
     const RecordedPlace& given = place(event);
     if (given.kind != Kind::Assign && given.kind != Kind::Constant) continue;
-    if (given.name == name) return event;
+    if (given.name == own) return event;
+    if (given.name == name && !of_kernel) of_kernel = event;
     known.push_back(given.name);
   }
+  if (of_kernel) return *of_kernel;
   for (size_t event = event_of(at_); event < events().size(); ++event)
-    if (place(event).name == name && place(event).kind == Kind::Assign)
+    if ((place(event).name == own || place(event).name == name) && place(event).kind == Kind::Assign)
       throw Refusal{fmt::format("'{}' has no value yet; it gets one in line {}", name, place(event).line)};
   const auto near = nearest_name(name, known);
   throw Refusal{
@@ -58,6 +62,7 @@ TileView Debugger::Session::tile(const std::string& arguments, std::string& name
       const size_t event = value_event(name);
       index = trimmed(std::string_view(arguments).substr(name.size()));
       const RecordedPlace& given = place(event);
+      if (!name.starts_with('@')) name = given.name;
       if (given.kind == Kind::Constant)
         throw Refusal{fmt::format("'{}' is known at compile time, and held by no thread: {}", name, given.constant)};
       const TileView view(recording_, events()[event]);

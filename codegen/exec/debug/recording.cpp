@@ -14,7 +14,7 @@ namespace {
 
 using Kind = RecordedPlace::Kind;
 constexpr const char* kKinds[] = {"statement", "assign", "constant", "store", "atomic"};
-constexpr int kFormat = 1;  ///< of files
+constexpr int kFormat = 2;  ///< of files
 
 /// Cuts the text up to the separator, or all of it, off.
 std::string cut(std::string& text, char separator) {
@@ -38,7 +38,10 @@ RecordedPlace parse_place(std::string text) {
   if (text.empty()) return place;
   std::string type = cut(text, '\n');
   place.pointer = type[0] == '*';
-  if (place.pointer) type.erase(0, 1);
+  if (place.pointer) {
+    place.array = type.substr(1);
+    type = cut(place.array, ' ');
+  }
   place.elem = *elem_from_text(type);
   std::istringstream extents(cut(text, '\n'));
   for (int64_t extent; extents >> extent;) place.shape.push_back(extent);
@@ -114,7 +117,7 @@ std::string Recording::save() const {
                {"events", Json::array()}};
   for (const RecordedPlace& p : places_)
     json["places"].push_back({int(p.kind), p.name, p.constant, p.file, p.line, p.column, int(p.elem), p.pointer,
-                              p.shape, p.layout, p.registers, p.elements});
+                              p.array, p.shape, p.layout, p.registers, p.elements});
   for (const RecordedEvent& e : events_) json["events"].push_back({e.place, e.arrived, e.bits, e.has_bits});
   const std::vector<uint8_t> bytes = Json::to_cbor(json);
   return {bytes.begin(), bytes.end()};
@@ -130,8 +133,19 @@ Recording Recording::load(const std::string& bytes, const std::string& name) try
   recording.error_ = json.at("error");
   recording.strays_ = json.at("strays").get<std::vector<uint32_t>>();
   for (const auto& p : json.at("places")) {
-    RecordedPlace place{Kind(p.at(0).get<int>()), p.at(1), p.at(2), p.at(3), p.at(4),  p.at(5),
-                        Elem(p.at(6).get<int>()), p.at(7), p.at(8), p.at(9), p.at(10), p.at(11)};
+    RecordedPlace place{Kind(p.at(0).get<int>()),
+                        p.at(1),
+                        p.at(2),
+                        p.at(3),
+                        p.at(4),
+                        p.at(5),
+                        Elem(p.at(6).get<int>()),
+                        p.at(7),
+                        p.at(8),
+                        p.at(9),
+                        p.at(10),
+                        p.at(11),
+                        p.at(12)};
     if (place.elements.size() != size_t(recording.launch_.threads) * place.registers)
       throw FileError(fmt::format("'{}' is a damaged recording", name));
     recording.places_.push_back(std::move(place));

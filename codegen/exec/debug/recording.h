@@ -19,12 +19,13 @@ struct RecordedPlace {
   /// operation is about to begin, with three places in a row: "pointers", "values" and, where there is one, "mask".
   enum class Kind : uint8_t { Statement, Assign, Constant, Store, Atomic };
   Kind kind = Kind::Statement;
-  std::string name;
+  std::string name;      ///< of a statement that of its function; empty in the kernel itself
   std::string constant;  ///< the value, as Python's str() has it
   std::string file;
   int line = 0, column = 0;
   Elem elem = Elem::I32;
   bool pointer = false;
+  std::string array;           ///< of pointers, the kernel's parameter that they are computed from; empty: not known
   std::vector<int64_t> shape;  ///< empty: a scalar
   std::string layout;          ///< of a tile, as LinearLayout::to_string() has it
   uint32_t registers = 0;      ///< a thread

@@ -95,14 +95,17 @@ double TileView::number(int64_t element) const {
 }
 
 std::string TileView::address_text(uint64_t address) const {
-  const auto base = std::max_element(arrays_.begin(), arrays_.end(), [&](const Array& a, const Array& b) {
-    const bool a_below = a.begin <= address, b_below = b.begin <= address;
-    return a_below != b_below ? b_below : a.begin < b.begin;
-  });
-  if (base == arrays_.end() || base->begin > address) return fmt::format("{:#x}", address);
-  const uint64_t bytes = address - base->begin, size = uint64_t(elem_bytes(place_.elem));
-  if (bytes % size) return fmt::format("{}+{}B", base->name, bytes);
-  return fmt::format("{}+{}", base->name, bytes / size);
+  auto base = std::ranges::find(arrays_, place_.array, &Array::name);
+  if (base == arrays_.end()) {
+    base = std::max_element(arrays_.begin(), arrays_.end(), [&](const Array& a, const Array& b) {
+      const bool a_below = a.begin <= address, b_below = b.begin <= address;
+      return a_below != b_below ? b_below : a.begin < b.begin;
+    });
+    if (base == arrays_.end() || base->begin > address) return fmt::format("{:#x}", address);
+  }
+  const int64_t bytes = int64_t(address - base->begin), size = elem_bytes(place_.elem);
+  if (bytes % size) return fmt::format("{}{:+}B", base->name, bytes);
+  return fmt::format("{}{:+}", base->name, bytes / size);
 }
 
 std::string TileView::text(int64_t element) const {
@@ -228,7 +231,9 @@ std::string TileView::summary() const {
     sum += x;
   }
   std::string out;
-  if (finite && place_.pointer)
+  if (finite && place_.elem == Elem::I1 && !place_.pointer)
+    out = fmt::format("True {} of {} times", int64_t(sum), finite);
+  else if (finite && place_.pointer)
     out = fmt::format("from {} to {}", text(at_least), text(at_most));
   else if (finite)
     out = fmt::format("from {:.6g} to {:.6g}, mean {:.6g}", least, most, sum / double(finite));

@@ -63,7 +63,8 @@ class TileView {
     std::string name;
   };
   void find_arrays(const Recording& recording);
-  /// "y+3", by the array that begins last below the address, in elements of the pointer's type.
+  /// "y+3", in elements of the pointer's type, by the array that the pointers are computed from, else by the one that
+  /// begins last below the address.
   std::string address_text(uint64_t address) const;
 
   const RecordedPlace& place_;

@@ -88,7 +88,8 @@ TEST_F(DebuggerTest, StepsForwardsAndBackwards) {
   EXPECT_EQ(after(debugger, {"break 20", "continue"}), fmt::format("10/19  {}:20:  acc = double(acc)\n", file_));
   EXPECT_EQ(debugger.execute("print k").text, "k = 1 (int32, line 17)\n");
   EXPECT_EQ(debugger.execute("step").text,
-            fmt::format("  double.v = float32[16, 8] from 0 to 254, mean 127\n11/19  {}:7:  twice = v + v\n", file_));
+            fmt::format("  double.v = float32[16, 8] from 0 to 254, mean 127\n11/19  {}:7 in double:  twice = v + v\n",
+                        file_));
   EXPECT_EQ(debugger.execute("continue").text, "the end of program (1, 0, 0)\n");
   EXPECT_EQ(after(debugger, {"reverse"}), fmt::format("10/19  {}:20:  acc = double(acc)\n", file_));
   EXPECT_EQ(after(debugger, {"store"}), fmt::format("18/19  {}:24:  tl.store(y + m, s)\n"
@@ -129,6 +130,58 @@ TEST_F(DebuggerTest, ShowsValues) {
   const std::string names = debugger.execute("names").text;
   EXPECT_CONTAINS(names, "double.twice  float32[16, 8], line 7: from 0 to 508, mean 254\n");
   EXPECT_CONTAINS(names, "i             int32, line 13: 1\n");
+}
+
+// Within a function its own names come first; the kernel's are there as well.
+TEST_F(DebuggerTest, NamesOfFunctions) {
+  Recording recording;
+  ASSERT_EQ(record(recording), "no error");
+  Debugger debugger(recording);
+  debugger.execute("break 7");
+  debugger.execute("continue");
+  EXPECT_CONTAINS(debugger.execute("print v[0, 1:3]").text, "double.v[0, 1:3]: float32[16, 8], line 20");
+  EXPECT_CONTAINS(debugger.execute("print twice").text, "'twice' has no value yet; it gets one in line 7");
+  EXPECT_CONTAINS(debugger.execute("owner v[3, 5]").text, "double.v[3, 5] = 58\n");
+  EXPECT_CONTAINS(debugger.execute("print k").text, "k = 1 (int32, line 17)");
+  EXPECT_EQ(Json::parse(debugger.execute("where").json)["function"], "double");
+  debugger.execute("step");
+  EXPECT_CONTAINS(debugger.execute("print twice").text, "double.twice: float32[16, 8], line 7");
+  debugger.execute("goto 13");
+  EXPECT_CONTAINS(debugger.execute("print v").text, "no name 'v' has a value here");
+  EXPECT_FALSE(Json::parse(debugger.execute("where").json).contains("function"));
+}
+
+// Pointers are told by the array that they are computed from, also where they point out of it.
+TEST_F(DebuggerTest, PointersOfTwoArrays) {
+  std::ofstream(file_) << R"(import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y):
+    m = tl.arange(0, 16)
+    before = x + m - 4
+    behind = y + m + 12
+    either = tl.where(m < 8, x + m, y + m)
+    tl.store(y + m, tl.load(x + m))
+)";
+  for (bool x_first : {true, false}) {
+    Recording recording;
+    auto device = make_emulator();
+    Array<float> both(*device, iota(32));
+    const uint64_t first = both.address(), second = first + 64;
+    device->record_program(&recording, {0, 0, 0});
+    Program::load(file_).kernel("kernel").launch(*device, {1}, {.num_warps = 1, .debug = 2},
+                                                 reinterpret_cast<float*>(x_first ? first : second),
+                                                 reinterpret_cast<float*>(x_first ? second : first));
+    Debugger debugger(recording);
+    debugger.execute("continue");
+    EXPECT_CONTAINS(debugger.execute("print before").text, "from x-4 to x+11\n");
+    EXPECT_CONTAINS(debugger.execute("print behind").text, "from y+12 to y+27\n");
+    EXPECT_CONTAINS(debugger.execute("print either[0]").text, "x+0\n");
+    EXPECT_CONTAINS(debugger.execute("print either[15]").text, "y+15\n");
+    EXPECT_CONTAINS(debugger.execute("print @pointers[0:2]").text, "y+0 y+1\n");
+  }
 }
 
 TEST_F(DebuggerTest, ShowsWhatIsStored) {
