@@ -143,13 +143,16 @@ class Checks {
 
   // ---- Addresses
 
-  /// The same number computed in 64 bits from the values of 32 bits that are no sums or products.
-  Value* exact(Value* x) {
-    Value*& found = exact_[x];
+  /// The same number computed in 64 bits from the values of 32 bits that are no sums or products. Constants have so
+  /// many bits, their sign among them: of those that a shift to the left drops LLVM makes zeros.
+  Value* exact(Value* x, unsigned bits = 32) {
+    Value*& found = exact_[{x, bits}];
     if (found) return found;
     Type* wide = Type::getInt64Ty(x->getContext());
-    if (auto* constant = llvm::dyn_cast<llvm::ConstantInt>(x))
-      return found = llvm::ConstantInt::get(wide, uint64_t(constant->getSExtValue()));
+    if (auto* constant = llvm::dyn_cast<llvm::ConstantInt>(x)) {
+      const llvm::APInt& value = constant->getValue();
+      return found = llvm::ConstantInt::get(wide, (value.isIntN(bits) ? value.trunc(bits) : value).sext(64));
+    }
     auto* op = llvm::dyn_cast<Instruction>(x);
     llvm::IRBuilder<> b(x->getContext());
     if (op) {
@@ -163,10 +166,13 @@ class Checks {
       return nullptr;
     }
     if (!is_arithmetic(x)) return found = b.CreateSExt(x, wide);
-    Value *left = exact(op->getOperand(0)), *right = exact(op->getOperand(1));
+    const auto* distance =
+        op->getOpcode() == Instruction::Shl ? llvm::cast<llvm::ConstantInt>(op->getOperand(1)) : nullptr;
+    const unsigned left_bits = distance ? bits - unsigned(distance->getLimitedValue(bits - 1)) : bits;
+    Value *left = exact(op->getOperand(0), left_bits), *right = exact(op->getOperand(1), distance ? 32 : bits);
     if (!left || !right) return nullptr;
     const auto opcode = is_disjoint_sum(op) ? Instruction::Add : llvm::cast<llvm::BinaryOperator>(op)->getOpcode();
-    return exact_[x] = b.CreateBinOp(opcode, left, right);
+    return exact_[{x, bits}] = b.CreateBinOp(opcode, left, right);
   }
 
   /// Appends whether the parts of 32 bits that an offset of 64 bits consists of are not what they would be in 64.
@@ -205,7 +211,7 @@ class Checks {
   JitKernel& kernel_;
   const bool nans_;
   llvm::FunctionCallee warn_;
-  std::map<Value*, Value*> exact_;
+  std::map<std::pair<Value*, unsigned>, Value*> exact_;
 };
 
 }  // namespace

@@ -48,6 +48,47 @@ TEST(Warnings, OfIntegerArithmetic) {
   }
 }
 
+// LLVM makes bits of constants 0 that a shift to the left drops: -2 is 134217726 ahead of one by 5.
+TEST(Warnings, OfIndicesThatWerePartsOfWords) {
+  const auto warned = [](const char* steps) {
+    KernelImage image = make_image({pointer("x", Elem::I32)}, fmt::format(R"(
+  %t = call i32 @tegula.hw.thread_id()
+  %l = and i32 %t, 3
+  {}
+  %index = add i32 %moved, 255
+  %wide = zext nneg i32 %index to i64
+  %p = getelementptr i32, ptr addrspace(1) %x, i64 %wide
+  call void @tegula.hw.st_global_b32(ptr addrspace(1) %p, i32 %index, i1 true, i32 1), !dbg !9
+  ret void)",
+                                                                          steps));
+    std::string text(image.bitcode.begin(), image.bitcode.end());
+    text.replace(text.find(") #0 {"), 6, ") #0 !dbg !4 {");
+    text += R"(
+!llvm.module.flags = !{!0}
+!llvm.dbg.cu = !{!1}
+!0 = !{i32 2, !"Debug Info Version", i32 3}
+!1 = distinct !DICompileUnit(language: DW_LANG_C, file: !2, emissionKind: LineTablesOnly)
+!2 = !DIFile(filename: "k.py", directory: "")
+!4 = distinct !DISubprogram(name: "k", scope: !2, file: !2, line: 1, type: !5, unit: !1, spFlags: DISPFlagDefinition)
+!5 = !DISubroutineType(types: !6)
+!6 = !{}
+!9 = !DILocation(line: 12, column: 3, scope: !4)
+)";
+    image.bitcode.assign(text.begin(), text.end());
+    auto device = make_emulator({.check_races = true});
+    Array<int32_t> x(*device, 256);
+    std::string warnings;
+    const MessageHandler before =
+        set_message_handler([&](MessageKind, std::string_view message) { warnings += std::string(message) + "\n"; });
+    EXPECT_EQ(error_of_launch(*device->load(image), {1}, x.address()), "no error");
+    set_message_handler(before);
+    return warnings;
+  };
+  EXPECT_EQ(warned("%times = mul nuw nsw i32 %l, 134217726\n  %moved = shl i32 %times, 5"), "");
+  EXPECT_EQ(warned("%times = mul nsw i32 %l, -2\n  %moved = shl nsw i32 %times, 5"), "");
+  EXPECT_CONTAINS(warned("%times = mul i32 %l, 65536\n  %moved = shl i32 %times, 16"), "int32 that does not fit");
+}
+
 // Lanes that a mask or a tl.where leaves out compute as well.
 TEST(Warnings, OfResultsThatAreUsed) {
   const char* kDivision = "integer division by 0";
