@@ -166,6 +166,12 @@ std::string error_of(F f) {
   return "no error";
 }
 
+/// Prints how many of the faults that the test at hand has planted were found.
+inline void tell_planted(size_t found, size_t planted) {
+  const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
+  fmt::print("planted faults: {:>3} of {:>3} found, {}.{}\n", found, planted, test.test_suite_name(), test.name());
+}
+
 #define EXPECT_CONTAINS(text, part) EXPECT_NE(std::string(text).find(part), std::string::npos) << (text)
 
 inline std::vector<float> iota(size_t n, float first = 0) {

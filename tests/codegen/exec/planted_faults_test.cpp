@@ -101,7 +101,7 @@ void expect_found(const std::string& kind, size_t at_least) {
     for (const std::string& words : c.words) expect(words);
     all_found += !missed;
   }
-  fmt::print("planted faults: {:<10} {:>3} of {:>3} found in their lines\n", kind, all_found, cases.size());
+  tell_planted(all_found, cases.size());
 }
 
 TEST(PlantedFaults, Races) { expect_found("race", 61); }
