@@ -219,9 +219,34 @@ class Canonicalizer {
       case Opcode::Arange:
         if (op.result()->type.num_elements() == 1) return integer(op.result()->type, op.get(attr::start));
         return nullptr;
+      case Opcode::Dot:
+        return product(op);
       default:
         return nullptr;
     }
+  }
+
+  // Where 10 bits of mantissa of fp32 operands are enough, operands that were widened from 16 bits have no more of
+  // them: what they were is multiplied, as exactly.
+  Value* product(Op& op) {
+    if (!op.has(attr::precision) || op.has(attr::instruction) || op.operands[0]->type.elem != Elem::F32) return nullptr;
+    const Elem a = narrow_elem(op.operands[0]), b = narrow_elem(op.operands[1]);
+    if (a != b || (a != Elem::F16 && a != Elem::BF16)) return nullptr;
+    for (size_t i : {0, 1}) op.operands[i] = narrow(op.operands[i]);
+    op.attrs.erase(std::string(attr::precision));
+    changed_ = true;
+    return nullptr;
+  }
+  // The elements that a value was widened from, perhaps transposed since then; else those that it has.
+  static Elem narrow_elem(const Value* v) {
+    while (const Op* trans = def_of(v, Opcode::Trans)) v = trans->operands[0];
+    const Op* cast = def_of(v, Opcode::Cast);
+    return (cast ? cast->operands[0] : v)->type.elem;
+  }
+  Value* narrow(Value* v) {
+    if (v->def->opcode == Opcode::Cast) return v->def->operands[0];
+    Value* x = narrow(v->def->operands[0]);
+    return create(Opcode::Trans, {x}, v->type.with_elem(x->type.elem), v->def->attrs);
   }
 
   Value* memory(Op& op) {
