@@ -357,12 +357,21 @@ void lower_Select(Lowering& l, const ir::Op& op) {
 }
 
 namespace {
-// From float8 by way of half, to float8 by way of float; to float8e4b15 from there by way of half, towards zero.
-void cast_float8(Lowering& l, const ir::Op& op) {
-  const ir::Type &from = op.operand(0)->type, &to = op.result()->type;
-  const std::vector<int> registers = distinct_registers(to);
+
+// What `cast` makes of all different registers of the operand at once.
+template <class Cast>
+void cast_together(Lowering& l, const ir::Op& op, Cast cast) {
+  const ir::Type& to = op.result()->type;
   Regs x;
-  for (int r : registers) x.push_back(l.get(op.operand(0))[r]);
+  for (int r : distinct_registers(to)) x.push_back(l.get(op.operand(0))[r]);
+  x = cast(std::move(x));
+  auto next = x.begin();  // registers come in ascending order
+  l.set(op.result(), l.map_registers(to, [&](int) { return *next++; }));
+}
+
+// From float8 by way of half, to float8 by way of float; to float8e4b15 from there by way of half, towards zero.
+Regs cast_float8(Lowering& l, const ir::Op& op, Regs x) {
+  const ir::Type &from = op.operand(0)->type, &to = op.result()->type;
   ir::Type held = from;
   if (is_float8(from.elem)) x = l.widen_float8(from.elem, x), held = from.with_elem(Elem::F16);
   const bool stays_half = to.elem == Elem::F8E4B15 && held.elem == Elem::F16;
@@ -370,16 +379,27 @@ void cast_float8(Lowering& l, const ir::Op& op) {
   for (llvm::Value*& v : x) v = cast_element(l, v, held, wanted, op.get(ir::attr::rounding));
   if (to.elem == Elem::F8E4B15 && !stays_half)
     for (llvm::Value*& v : x) v = cast_element(l, v, wanted, to.with_elem(Elem::F16), "rtz");
-  if (is_float8(to.elem)) x = l.narrow_to_float8(to.elem, x);
-  auto next = x.begin();  // registers come in ascending order
-  l.set(op.result(), l.map_registers(to, [&](int) { return *next++; }));
+  return is_float8(to.elem) ? l.narrow_to_float8(to.elem, x) : x;
 }
+
+// The row that turns four integers of 8 bits into numbers of 16 bits; null for other casts.
+const char* row_of_bytes(Elem from, Elem to) {
+  if (to != Elem::F16 && to != Elem::BF16) return nullptr;
+  if (from == Elem::I8) return to == Elem::F16 ? "cvt_f16x4_s8x4" : "cvt_bf16x4_s8x4";
+  if (from == Elem::U8) return to == Elem::F16 ? "cvt_f16x4_u8x4" : "cvt_bf16x4_u8x4";
+  return nullptr;
+}
+
 }  // namespace
 
 void lower_Cast(Lowering& l, const ir::Op& op) {
-  if (is_float8(op.operand(0)->type.elem) || is_float8(op.result()->type.elem)) return cast_float8(l, op);
-  std::string rounding = op.get(ir::attr::rounding);
-  elementwise(l, op, [&](auto& x) { return cast_element(l, x[0], op.operand(0)->type, op.result()->type, rounding); });
+  const ir::Type &from = op.operand(0)->type, &to = op.result()->type;
+  if (is_float8(from.elem) || is_float8(to.elem))
+    return cast_together(l, op, [&](Regs x) { return cast_float8(l, op, std::move(x)); });
+  if (const char* row = row_of_bytes(from.elem, to.elem))
+    return cast_together(l, op, [&](const Regs& x) { return l.widen_bytes(row, x, l.element_type(to)); });
+  const std::string rounding = op.get(ir::attr::rounding);
+  elementwise(l, op, [&](auto& x) { return cast_element(l, x[0], from, to, rounding); });
 }
 
 void lower_Bitcast(Lowering& l, const ir::Op& op) {

@@ -124,11 +124,22 @@ Regs Lowering::widen_float8(Elem from, llvm::ArrayRef<llvm::Value*> x) {
   } else if (from != Elem::F8E4M3) {
     for (llvm::Value* v : x) out.push_back(widen_one_zero_on_bits(*this, from, v));
   } else if (target.has(Feature::CvtFloat8)) {
-    return in_pairs(x, [&](llvm::Value* low, llvm::Value* high) {
-      return unpack({hw("cvt_f16x2_e4m3x2", pack({low, high}, 16))}, b.getHalfTy(), 2);
-    });
+    return widen_bytes("cvt_f16x4_e4m3x4", x, b.getHalfTy());
   } else {
     for (llvm::Value* v : x) out.push_back(widen_e4m3_on_bits(*this, v));
+  }
+  return out;
+}
+
+Regs Lowering::widen_bytes(std::string_view row, llvm::ArrayRef<llvm::Value*> x, llvm::Type* to) {
+  constexpr size_t kOfWord = 4;
+  Regs out;
+  for (size_t i = 0; i < x.size(); i += kOfWord) {
+    const size_t count = std::min(kOfWord, x.size() - i);
+    Regs four(x.slice(i, count));
+    four.resize(kOfWord, llvm::Constant::getNullValue(x[i]->getType()));
+    llvm::Value* words = hw(row, pack(four, 32));
+    out.append(unpack({b.CreateExtractValue(words, 0), b.CreateExtractValue(words, 1)}, to, int(count)));
   }
   return out;
 }

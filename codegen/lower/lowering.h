@@ -144,6 +144,8 @@ class Lowering {
   // ---- float8: held as i8, computed with as half
   /// Numbers of a float8 type as half, exactly.
   Regs widen_float8(Elem from, llvm::ArrayRef<llvm::Value*> x);
+  /// Numbers of 8 bits as numbers of 16 bits, four at a time by the row of that name.
+  Regs widen_bytes(std::string_view row, llvm::ArrayRef<llvm::Value*> x, llvm::Type* to);
   /// fp32 numbers as float8, rounded to nearest even; beyond the largest finite number (infinities too) that one.
   Regs narrow_to_float8(Elem to, llvm::ArrayRef<llvm::Value*> x);
 

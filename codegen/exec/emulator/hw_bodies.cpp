@@ -421,13 +421,29 @@ uint32_t emu_cvt_e4m3x2_f32(float low, float high) {
   return uint32_t(float8e4nv(low).bits | float8e4nv(high).bits << 8);
 }
 uint32_t emu_cvt_e5m2x2_f32(float low, float high) { return uint32_t(float8e5(low).bits | float8e5(high).bits << 8); }
-uint32_t emu_cvt_f16x2_e4m3x2(uint32_t both) {
-  auto half = [](uint8_t bits) -> uint32_t {
+
+/// What `bits_of` makes of the four bytes of a word, each in 16 bits.
+template <class BitsOf>
+void widen_bytes(uint32_t* result, uint32_t bytes, BitsOf bits_of) {
+  for (int i = 0; i < 2; ++i) {
+    const uint32_t low = bits_of(uint8_t(bytes >> 16 * i)), high = bits_of(uint8_t(bytes >> (16 * i + 8)));
+    result[i] = low | high << 16;
+  }
+}
+void emu_cvt_f16x4_e4m3x4(uint32_t* result, uint32_t four) {
+  widen_bytes(result, four, [](uint8_t bits) -> uint32_t {
     const float value = float8e4nv::of_bits(bits);
     return std::isnan(value) ? 0x7FFF : float16(value).bits;
-  };
-  return half(uint8_t(both)) | half(uint8_t(both >> 8)) << 16;
+  });
 }
+template <class Number, class Integer>
+void widen_integers(uint32_t* result, uint32_t four) {
+  widen_bytes(result, four, [](uint8_t bits) -> uint32_t { return Number(float(Integer(bits))).bits; });
+}
+constexpr auto emu_cvt_f16x4_s8x4 = widen_integers<float16, int8_t>;
+constexpr auto emu_cvt_f16x4_u8x4 = widen_integers<float16, uint8_t>;
+constexpr auto emu_cvt_bf16x4_s8x4 = widen_integers<bfloat16, int8_t>;
+constexpr auto emu_cvt_bf16x4_u8x4 = widen_integers<bfloat16, uint8_t>;
 
 // ---- The table. A row without a body does not compile, nor one whose body has other parameters than the row says.
 

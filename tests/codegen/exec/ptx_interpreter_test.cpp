@@ -7,6 +7,9 @@
 #include <limits>
 
 #include "codegen/exec/emulator/ptx.h"
+#include "codegen/lower/hw.h"
+#include "runtime/base/float16.h"
+#include "runtime/base/float8.h"
 
 namespace tegula::emulator::ptx {
 namespace {
@@ -227,6 +230,32 @@ TEST(PtxInterpreter, MovesAndConversions) {
       {"cvt.rp.satfinite.ue8m0x2.f32 $0, $1, $2;", {bits(1.5f), bits(4.0f)}, 0x8081},
       {"cvt.rna.tf32.f32 $0, $1;", {0x3F801000}, 0x3F802000},
   });
+}
+
+// The hardware table's conversions of bytes in words, of every byte at every place, beside those of the host.
+template <class Narrow, class Wide>
+void check_bytes(const char* row, Narrow (*of_bits)(uint8_t)) {
+  const lower::HwInfo* info = lower::find_hw(row);
+  ASSERT_TRUE(info) << row;
+  for (uint32_t first = 0; first < 256; ++first) {
+    const uint8_t bytes[4] = {uint8_t(first), uint8_t(first + 85), uint8_t(255 - first), uint8_t(first * 7)};
+    uint32_t word = 0;
+    for (int i = 0; i < 4; ++i) word |= uint32_t(bytes[i]) << 8 * i;
+    const std::vector<uint64_t> found = results_of(info->assembly, info->constraints, {word});
+    for (int i = 0; i < 4; ++i) {
+      const auto bits = uint16_t(found.at(size_t(i / 2)) >> 16 * (i % 2));
+      const float value = float(of_bits(bytes[i]));
+      EXPECT_EQ(bits, std::isnan(value) ? 0x7FFF : Wide(value).bits) << row << " of " << int(bytes[i]);
+    }
+  }
+}
+
+TEST(PtxInterpreter, BytesAsNumbersOf16Bits) {
+  check_bytes<int8_t, float16>("cvt_f16x4_s8x4", [](uint8_t x) { return int8_t(x); });
+  check_bytes<uint8_t, float16>("cvt_f16x4_u8x4", [](uint8_t x) { return x; });
+  check_bytes<int8_t, bfloat16>("cvt_bf16x4_s8x4", [](uint8_t x) { return int8_t(x); });
+  check_bytes<uint8_t, bfloat16>("cvt_bf16x4_u8x4", [](uint8_t x) { return x; });
+  check_bytes<float8e4nv, float16>("cvt_f16x4_e4m3x4", float8e4nv::of_bits);
 }
 
 TEST(PtxInterpreter, Structure) {
