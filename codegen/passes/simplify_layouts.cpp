@@ -2,8 +2,9 @@
 //
 // - A conversion to the layout that the value has, and one of a conversion, fold.
 // - A value that follows cheaply from others is computed again in the wanted layout, if what must then be converted
-//   instead is nothing or a small part of it: index arithmetic from aranges, or what is broadcast from a row. So are a
-//   few integers that are loaded, as pages of a table that say where a tile lies: threads would wait for each other.
+//   instead is nothing or a small part of it: index arithmetic from aranges, what is broadcast from a row, or read from
+//   a place in shared memory, which is read again where it was read. So are a few integers that are loaded, as pages of
+//   a table that say where a tile lies: threads would wait for each other.
 // - A conversion of a widening cast goes before the cast, where the elements are smaller.
 // - What is computed element by element for a conversion alone is computed behind it, if less is converted there: the
 //   float16 that was loaded, not the float32 that follows.
@@ -69,6 +70,7 @@ bool is_cheap(const Op& op) {
 bool is_loaded_again(const Value& x, const LinearLayout& layout) {
   constexpr int kMostLoads = 16;  // of a thread
   const Op& load = *x.def;
+  if (load.opcode == Opcode::SharedRead) return true;
   return load.opcode == Opcode::Load && !load.get(ir::attr::volatile_) && x.type.is_integer() &&
          (1 << layout.in_bits(Dim::Register)) <= kMostLoads &&
          goes_through_shared(plan_conversion(*x.type.layout, layout).route);
@@ -247,7 +249,7 @@ class Simplifier {
       result = convert(builder, x, std::make_shared<LinearLayout>(layout));
     } else {
       ir::ValueMap map;
-      const bool loads = x->def->opcode == Opcode::Load;
+      const bool loads = x->def->opcode == Opcode::Load || x->def->opcode == Opcode::SharedRead;
       std::map<Key, Value*> made;                  // so far, not all of it ahead of the load
       if (loads) user = x->def, made.swap(made_);  // no store comes in between
       if (!is_layout_free(*x->def)) {
@@ -261,7 +263,7 @@ class Simplifier {
       add_uses(*result->def);
       result->type.layout = std::make_shared<LinearLayout>(layout);
       if (loads) {
-        result->def->set(ir::attr::vector, 1);
+        if (x->def->opcode == Opcode::Load) result->def->set(ir::attr::vector, 1);
         made_ = std::move(made);
         loaded_[key] = result;
       }
