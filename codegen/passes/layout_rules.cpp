@@ -97,8 +97,36 @@ bool exchanges_operands(const ir::Op& product) {
   return product.opcode == Opcode::Dot && family_of(product).scratch_bytes(product) > 0;
 }
 
+namespace {
+
+// The elements that a value was widened from, where it was loaded; else its own.
+Elem loaded_elem(const ir::Value* v) {
+  const Elem own = v->type.elem;
+  while (v->def &&
+         (v->def->opcode == Opcode::Cast || v->def->opcode == Opcode::Trans || v->def->opcode == Opcode::ConvertLayout))
+    v = v->def->operands[0];
+  const bool is_loaded = v->def && (v->def->opcode == Opcode::Load || v->def->opcode == Opcode::SharedRead);
+  return is_loaded && elem_bits(v->type.elem) < elem_bits(own) ? v->type.elem : own;
+}
+
+// The type as whose fragments a dot takes its operands, whose K may be in any order as long as it is the same: where
+// one was widened from 8 bits, threads hold as many neighbours along K as make a word of what was loaded.
+Elem fragment_elem(const ir::Op& dot) {
+  constexpr int kWords = 8;  // of a row of a fragment
+  const Elem own = dot.operands[0]->type.elem;
+  if (elem_bits(own) != 16) return own;
+  for (const ir::Value* v : {dot.operands[0], dot.operands[1]})
+    if (const Elem elem = loaded_elem(v); elem_bits(elem) == 8)
+      return dot.operands[0]->type.shape.back() % (kWords * 32 / elem_bits(elem)) == 0 ? elem : own;
+  return own;
+}
+
+}  // namespace
+
 LinearLayout operand_of_product(const ir::Op& product, int operand, const LinearLayout& sums) {
-  return family_of(product).operand_layout(plan_of(product), operand, product.operands[size_t(operand)]->type, sums);
+  ir::Type type = product.operands[size_t(operand)]->type;
+  if (product.opcode == Opcode::Dot) type.elem = fragment_elem(product);
+  return family_of(product).operand_layout(plan_of(product), operand, type, sums);
 }
 
 }  // namespace tegula

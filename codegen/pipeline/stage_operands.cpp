@@ -8,7 +8,9 @@
 // ops between iterations. A place is allocated before the loop that fills it.
 //
 // A load goes through a copy if it does nothing but feed products of a pipelined loop, transposed or not, and the
-// target has such copies: they move 4, 8 or 16 bytes of a thread and fill with zeros. Products whose plan has them run
+// target has such copies: they move 4, 8 or 16 bytes of a thread and fill with zeros. Where products multiply from
+// registers, elements of 8 bits may be computed with on the way, as weights that are widened: they are copied as they
+// are, and come from their place in the layout that the product wants. Products whose plan has them run
 // beside the program get B from a place, and A from there or as fragments in registers (OperandForm); what comes in
 // other registers is stored: once before the product's loop where it comes from there, a transposed value before it is
 // transposed, and one that several products take once. Elements of 8 bits that lie in their place as the instruction
@@ -117,13 +119,17 @@ class CopyStager {
       for (const Value* v : op.operands)
         if (v) users[v].push_back(&op);
     });
-    // Nothing but dots take it, transposed or not.
+    // Nothing but dots take it, transposed or not. Of 8 bits also what is computed from it element by element, for dots
+    // that multiply from registers: what others take is stored once more, an iteration ahead.
+    std::unordered_map<const Value*, bool> known;
     std::function<bool(const Value*)> only_multiplied = [&](const Value* v) {
+      if (const auto found = known.find(v); found != known.end()) return found->second;
       const std::vector<const Op*>& of = users[v];
-      return !of.empty() && std::all_of(of.begin(), of.end(), [&](const Op* op) {
-        return op->opcode == Opcode::Trans ? only_multiplied(op->result())
-                                           : op->opcode == Opcode::Dot && v != op->operands[2];
-      });
+      return known[v] = !of.empty() && std::all_of(of.begin(), of.end(), [&](const Op* op) {
+               if (op->opcode == Opcode::Dot) return v != op->operands[2] && (is_loaded(v) || !runs_beside(*op));
+               const bool passes = op->opcode == Opcode::Trans || (op->has(Elementwise) && comes_of_bytes(*op));
+               return passes && op->parent == loop.regions[0].get() && only_multiplied(op->result());
+             });
     };
     std::erase_if(loads, [&](Op* load) {
       return load->opcode != Opcode::Load || !only_multiplied(load->result()) || !copyable(*load);
@@ -134,6 +140,24 @@ class CopyStager {
     if (!places_.have_room(planned, {}, *loop.regions[0]->terminator())) return false;
     for (Op* load : loads) copy(loop, *load);
     return true;
+  }
+
+  // Whether the op computes one value of elements of 8 bits that are loaded, and of nothing else that is loaded as a
+  // tile of that shape.
+  bool comes_of_bytes(const Op& op) {
+    const auto [known, is_new] = comes_of_bytes_.try_emplace(&op, false);
+    if (!is_new) return known->second;
+    const bool comes = op.results.size() == 1 && std::all_of(op.operands.begin(), op.operands.end(), [&](Value* v) {
+                         const Op* from = v ? v->def : nullptr;
+                         if (!from) return true;
+                         if (from->opcode == Opcode::Load) return from->result()->type.bits() == 8;
+                         return !from->has(Elementwise) || comes_of_bytes(*from);
+                       });
+    return comes_of_bytes_[&op] = comes;
+  }
+  static bool is_loaded(const Value* v) {
+    const Op* op = untransposed(const_cast<Value*>(v))->def;
+    return op && op->opcode == Opcode::Load;
   }
 
   // What products of the body will put into places besides.
@@ -204,6 +228,7 @@ class CopyStager {
   Places& places_;
   AxisAnalysis axes_;
   int num_warps_;
+  std::unordered_map<const Op*, bool> comes_of_bytes_;
 };
 
 // Products that run beside the program in place of dots.

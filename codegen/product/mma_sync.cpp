@@ -79,12 +79,21 @@ bool in_parts(const ir::Op& dot, const MmaInstruction& x) {
   return x.a == Elem::F32 && precision_of(dot) == MmaPrecision::Tf32x3;
 }
 
+// How many neighbours along K a thread has side by side in operand A, as in B.
+int64_t run_of(const ir::Type& a) {
+  const Dim k = tile_dim(a.rank() - 1);
+  int64_t run = 1;
+  for (int bit = 0; bit < a.layout->in_bits(Dim::Register) && a.layout->basis(Dim::Register, bit, k) == run; ++bit)
+    run *= 2;
+  return run;
+}
+
 // One instruction for each block of m16n8 by its K that the warp owns. A 32-bit register holds neighbours along K, as
-// many as fit (`run_`); fragment registers are found by coordinate: in lane 0 they begin at rows {0, 8} and k {0, 4
-// run_} (A), k {0, 4 run_} (B), and sums are at rows {0, 8} and columns {0, 1}. Operands that the instruction takes in
-// wider form have longer runs than its registers hold: then it takes parts of each run, since the order of K does not
-// matter. Tiles smaller than a block: rows and columns beyond them are copies and give copies of the sums; beyond K
-// both operands are zero.
+// many as fit; a thread has runs of as many (`run_`), or more. Fragment registers are found by coordinate: in lane 0
+// they begin at rows {0, 8} and k {0, 4 run_} (A), k {0, 4 run_} (B), and sums are at rows {0, 8} and columns {0, 1}.
+// Operands that the instruction takes in wider form than they were loaded in have longer runs than its registers hold:
+// then it takes parts of each run, since the order of K does not matter. Tiles smaller than a block: rows and columns
+// beyond them are copies and give copies of the sums; beyond K both operands are zero.
 //
 // Of fp32 operands the instruction takes the first 10 bits of mantissa, as wgmma does of those in shared memory. For
 // tf32x3 each operand is the sum of two numbers of so many bits, and all products of these but the smallest are summed
@@ -95,7 +104,7 @@ class MmaProduct {
       : l_(l),
         row_(row_name(instruction)),
         k_extent_(op.operand(0)->type.shape.back()),
-        run_(32 / op.operand(0)->type.bits()),
+        run_(run_of(op.operand(0)->type)),
         packed_(instruction.k / 8),
         in_parts_(in_parts(op, instruction)) {
     if (k_extent_ < 4 * run_) lane_k_ = l.b.CreateMul(l.b.CreateAnd(l.thread(), l.i32(3)), l.i32(run_));
@@ -190,7 +199,8 @@ class MmaProduct {
   Lowering& l_;
   const std::string row_;
   const int64_t k_extent_;
-  const int run_, packed_;
+  const int64_t run_;
+  const int packed_;
   const bool in_parts_;
   llvm::Value* lane_k_ = nullptr;  // the thread's first k, where it may be beyond K
   std::map<llvm::Value*, Parts> parts_;

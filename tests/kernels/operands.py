@@ -136,3 +136,31 @@ def masked_by_sums(a, b, out, depth, N: tl.constexpr = 128, K: tl.constexpr = 12
         a_ptrs += K
         b_ptrs += K * N
     tl.store(out + i[:, None] * N + j[None, :], acc, mask=acc < 1e30)
+
+
+@triton.jit
+def widened(
+    a_ptr, b_ptr, c_ptr, M, N, K, stride_am, stride_bk, stride_bn, TYPE: tl.constexpr, TURNED: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):
+    """a b, of both as TYPE. TURNED: b is transposed behind the load."""
+    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    depth = tl.arange(0, BLOCK_K)
+    a_ptrs = a_ptr + rows[:, None] * stride_am + depth[None, :]
+    acc = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
+    if TURNED:
+        b_ptrs = b_ptr + columns[:, None] * stride_bn + depth[None, :] * stride_bk
+    else:
+        b_ptrs = b_ptr + depth[:, None] * stride_bk + columns[None, :] * stride_bn
+    for k in range(0, K, BLOCK_K):
+        left = depth < K - k
+        a = tl.load(a_ptrs, mask=(rows[:, None] < M) & left[None, :], other=0)
+        if TURNED:
+            b = tl.load(b_ptrs, mask=(columns[:, None] < N) & left[None, :], other=0).to(TYPE).T
+        else:
+            b = tl.load(b_ptrs, mask=left[:, None] & (columns[None, :] < N), other=0).to(TYPE)
+        acc = tl.dot(a.to(TYPE), b, acc)
+        a_ptrs += BLOCK_K
+        b_ptrs += BLOCK_K * stride_bk
+    tl.store(c_ptr + rows[:, None] * N + columns[None, :], acc, mask=(rows[:, None] < M) & (columns[None, :] < N))
