@@ -311,7 +311,7 @@ void expand_stores(Op& loop, const std::vector<Op*>& stores, Op& product) {
 
 // ----------------------------------------------------------------------------------------------------------- sums
 
-void keep_in_flight(Op& loop, Op& product) {
+void keep_in_flight(Op& loop, Op& product, bool waits_at_once) {
   const ForLoop parts(loop);
   const size_t carried = *parts.number(product.operand(2));
   Value *arg = parts.arg(carried), *sums = parts.result(carried);
@@ -324,9 +324,11 @@ void keep_in_flight(Op& loop, Op& product) {
   parts.init(carried) = first.create(Opcode::MmaWait, {parts.init(carried)}, {in_flight}, complete)->result();
   arg->type = sums->type = wait->result()->type = in_flight;
   wait->set(attr::pending, 1);
-  auto& ops = product.parent->ops;
-  auto at = std::find_if(ops.begin(), ops.end(), [&](auto& op) { return op.get() == wait; });
-  ops.splice(std::prev(ops.end()), ops, at);
+  if (!waits_at_once) {
+    auto& ops = product.parent->ops;
+    auto at = std::find_if(ops.begin(), ops.end(), [&](auto& op) { return op.get() == wait; });
+    ops.splice(std::prev(ops.end()), ops, at);
+  }
   Builder after = behind(loop, product.loc);
   Op* over = after.create(Opcode::MmaWait, {sums}, {tile}, complete);
   replace_uses(*loop.parent, sums, over->result());

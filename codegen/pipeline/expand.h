@@ -50,8 +50,9 @@ void expand_copies(ir::Op& loop, const CopyStream& stream);
 /// meanwhile.
 void expand_stores(ir::Op& loop, const std::vector<ir::Op*>& stores, ir::Op& product);
 
-/// Lets the sums that the loop does nothing but carry stay in flight from one iteration to the next.
-void keep_in_flight(ir::Op& loop, ir::Op& product);
+/// Lets the sums that the loop does nothing but carry stay in flight from one iteration to the next: the product of the
+/// iteration before is waited for at the end, or behind the start of this one (`waits_at_once`).
+void keep_in_flight(ir::Op& loop, ir::Op& product, bool waits_at_once = false);
 
 /// Sums that begin with zeros begin with the first product of the loop instead, which has an iteration at least.
 void begin_with_product(ir::Op& loop, ir::Op& product);

@@ -324,13 +324,6 @@ static Op* product_of_transposed(const Func& func, const Op& transpose) {
   return one ? users[1] : nullptr;
 }
 
-static Op* wait_of(const Op& product) {
-  for (auto& op : product.parent->ops)
-    if (op->opcode == Opcode::MmaWait && op->operand(0) == product.result() && op->get(attr::pending) == 0)
-      return op.get();
-  return nullptr;
-}
-
 // Room and barriers for the place of a shared_transpose: those that a loop before has left, or its own.
 bool Partition::give_slots(Op& transpose, Divided& divided, std::vector<Transposed>& left) {
   Value* place = transpose.operand(1);
@@ -374,7 +367,7 @@ void Partition::order_transposes(Divided& divided, Op& loop) {
   std::vector<Transposed> left = std::exchange(divided.transposed, {});
   for (Op* transpose : transposes) {
     Op *product = product_of_transposed(func_, *transpose), *over = product ? wait_of(*product) : nullptr;
-    if (!over || !give_slots(*transpose, divided, left)) continue;
+    if (!over || over->get(attr::pending) || !give_slots(*transpose, divided, left)) continue;
     const auto [place, full, empty] = divided.transposed.back();
     const auto& [slot, phase] = divided.turn;
     Builder ahead = before(*transpose), done = behind(*transpose), begin = before(*product), end = behind(*over);

@@ -7,7 +7,8 @@
 // Copies: one barrier an iteration suffices, behind the wait: there all threads are done with the slot that was read in
 // the iteration before, which is the one that is written next. Where the loop does nothing but sum up one product that
 // runs beside the program, its sums stay in flight until the next one has begun; then a slot may be read one iteration
-// longer, and there is one slot more.
+// longer, and there is one slot more. If fewer programs would have room so, there is not: copies begin when the product
+// of the iteration before is over, behind a barrier of their own.
 //
 // Where such a loop stands in another one, as in a persistent program, the last iterations copy what the next one of
 // the loop around begins with (OuterIterations): copies are under way during its epilogue, and slots and tokens go from
@@ -27,6 +28,7 @@
 
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/cluster_blocks.h"
+#include "codegen/analysis/occupancy.h"
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/flow.h"
 #include "codegen/passes/passes.h"
@@ -164,7 +166,8 @@ class LoopPipeliner {
   int issue_copies(const LoopSchedule& schedule) {
     const int64_t slots = divide(schedule);
     divided_ = slots > 0;
-    // A sum in flight holds one slot until the next product, on another slot, has begun.
+    // A sum in flight holds one slot until the next product, on another slot, has begun; where that slot would cost
+    // programs, the copies wait until it is free.
     if (divided_) return std::max(1, int(slots) - (schedule.sums_up ? 2 : 1));
     const bool in_bulk = schedule.copies[0]->opcode == Opcode::BulkCopy;
     Stores stores{schedule.copies, later_, in_bulk || context_.completion == Completion::Barrier};
@@ -172,19 +175,33 @@ class LoopPipeliner {
     const int64_t most = fit_slots(func_, context_.target, stores, stages_ + 1);
     if (most < 2) return 0;
     const bool sums_up = schedule.sums_up && schedule.stores.empty() && most >= 3;
-    const int64_t extra = sums_up ? 2 : 1;
+    int64_t extra = sums_up ? 2 : 1;
     const int ahead = int(std::min(stages_ - 1, most - extra));
     LoopSources sources(loop_, ahead);
     std::unique_ptr<OuterIterations> outer;
     if (may_join_) outer = OuterIterations::of(loop_, schedule.copies, sources, ahead);
     if (outer && !fits_around(func_, context_.target, stores, ahead + extra, outer->loop())) outer.reset();
+    const bool waits = sums_up && !in_bulk && !outer && slot_costs_programs(schedule.copies, ahead + extra);
+    if (waits) --extra;
     detach(schedule.copies);
+    Op* product = schedule.product;
     expand_copies(loop_, {schedule.copies, ahead, ahead + extra, never_negative_, context_.completion, outer.get(),
-                          schedule.product});
+                          waits ? wait_of(*product) : product});
     if (!sums_up) return ahead;
-    if (outer) begin_with_product(loop_, *schedule.product);
-    keep_in_flight(loop_, *schedule.product);
+    if (outer) begin_with_product(loop_, *product);
+    keep_in_flight(loop_, *product, waits);
     return ahead;
+  }
+
+  // Whether an SM has room for fewer programs with so many slots than with one less, though they have the registers.
+  bool slot_costs_programs(const std::vector<Op*>& copies, int64_t slots) const {
+    constexpr int64_t kThreadsPerWarp = 32;
+    const int64_t by_registers = context_.target.registers_per_sm / (kThreadsPerWarp * func_.num_warps() *
+                                                                     std::max<int64_t>(1, expected_registers(func_)));
+    auto programs = [&](int64_t n) {
+      return std::min(by_registers, programs_by_room(func_, context_.target, shared_bytes_with(func_, copies, n)));
+    };
+    return programs(slots - 1) > programs(slots);
   }
 
   Op& loop_;

@@ -12,13 +12,13 @@ namespace tegula {
 
 using namespace ir;
 
-namespace {
-
 Op* wait_of(const Op& product) {
   for (auto& op : product.parent->ops)
     if (op->opcode == Opcode::MmaWait && op->operand(0) == product.result()) return op.get();
   return nullptr;
 }
+
+namespace {
 
 bool is_sum_of_loop(const Op& product) {
   const ForLoop loop(*product.parent->parent);

@@ -24,4 +24,7 @@ struct LoopSchedule {
 /// The loop's body must be laid out, with its operands staged and nothing of it pipelined.
 LoopSchedule schedule_of(const ir::Op& loop);
 
+/// What waits for a product that runs beside the program, in its block; null if nothing does.
+ir::Op* wait_of(const ir::Op& product);
+
 }  // namespace tegula
