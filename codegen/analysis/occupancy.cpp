@@ -31,11 +31,15 @@ bool has_chained_products(const Func& func) {
   return found;
 }
 
-// Instructions for an element of what the function computes.
-double slots_of_elements(const Func& func) {
+// Instructions for an element of what the function computes, `floats_alone`: of its arithmetic on floating point.
+double slots_of_elements(const Func& func, bool floats_alone = false) {
   double slots = 0;
-  for (const auto& op : func.body.ops)
-    if (const Value* tile = largest_tile(*op); tile && tile->type.is_tile()) slots += slots_of_element(*op);
+  for (const auto& op : func.body.ops) {
+    const Value* tile = largest_tile(*op);
+    if (!tile || !tile->type.is_tile()) continue;
+    const bool is_float = op->has(Elementwise) && op->result()->type.is_float();
+    if (is_float || !floats_alone) slots += slots_of_element(*op);
+  }
   return slots;
 }
 
@@ -63,14 +67,15 @@ bool is_stream(const Func& func, const Target& target) {
 }
 
 // Registers of a thread of a stream that has all it loads on its way at once: what is loaded, the addresses, and what
-// it computes with.
+// it computes with, more where it computes long.
 int64_t registers_of_stream(const Func& func) {
-  constexpr int64_t kBesideLoads = 16, kWord = 4, kWordsOfAddress = 2;
+  constexpr int64_t kBesideLoads = 16, kInLongOnes = 8, kWord = 4, kWordsOfAddress = 2;
+  constexpr double kLongSlots = 36;
   const AxisAnalysis axes(func);
   const CostInputs inputs;
   const LaunchValues values(func, axes, inputs);
   RegisterPressure pressure(func, axes, values);
-  int64_t words = kBesideLoads;
+  int64_t words = kBesideLoads + (slots_of_elements(func, true) > kLongSlots ? kInLongOnes : 0);
   std::map<const Value*, int64_t> addresses;
   for (const auto& op : func.body.ops) {
     if (op->opcode == Opcode::Load) words += register_bytes(*op) / kWord;

@@ -35,6 +35,20 @@ def rows(out_ptr, a_ptr, b_ptr, n: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def slope(out_ptr, a_ptr, b_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    out = tl.load(out_ptr + at, mask=at < n)
+    a = tl.load(a_ptr + at, mask=at < n).to(tl.float32)
+    b = tl.load(b_ptr + at, mask=at < n)
+    part = 0.5 * (tl.erf(0.7071067811865476 * a) + 1.0)
+    value = (part * a).to(out.dtype)
+    more = part + 0.3989422804014327 * a * tl.exp(-0.5 * a * a)
+    tl.store(out_ptr + at, value * b, mask=at < n)
+    tl.store(a_ptr + at, out * value, mask=at < n)
+    tl.store(b_ptr + at, ((out * b).to(tl.float32) * more).to(out.dtype), mask=at < n)
+
+
+@triton.jit
 def sums(out_ptr, a_ptr, b_ptr, n, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     tl.store(out_ptr + tl.program_id(0), tl.sum(tl.load(a_ptr + at) * tl.load(b_ptr + at), 0))
@@ -75,6 +89,13 @@ TEST(Occupancy, ColumnsBehindARowsEndTakeNoRegisters) {
   EXPECT_EQ(programs(ptx("rows", Elem::F32, 16, 16384, 16384)), 1) << "64 registers are loaded";
   EXPECT_EQ(programs(ptx("rows", Elem::F32, 16, 16384, 12288)), 1) << "48";
   EXPECT_EQ(programs(ptx("rows", Elem::F32, 16, 16384, 8200)), 2) << "40";
+}
+
+TEST(Occupancy, LongComputationsHaveMoreRegisters) {
+  const std::string text = ptx("slope", Elem::BF16, 4, 8 * 32 * 4);
+  EXPECT_EQ(programs(text), 10);
+  SKIP_WITHOUT_PTXAS();
+  EXPECT_FALSE(spills(assemble(text, "sm_90a")));
 }
 
 TEST(Occupancy, IsTheAssemblersOrTheUsersElse) {
