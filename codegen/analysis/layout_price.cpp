@@ -124,7 +124,7 @@ double access_price(const LinearLayout& layout, int axis, int bytes, int width) 
   return access_price(layout, access);
 }
 
-double conversion_price(const ir::Type& type, const LinearLayout& from, const LinearLayout& to) {
+double conversion_price(const ir::Type& type, const LinearLayout& from, const LinearLayout& to, bool waits) {
   if (from == to) return 0;
   const Conversion plan = plan_conversion(from, to);
   const double words = std::max(1.0, double(std::max(held(from), held(to)) * type.bits()) / 32);
@@ -144,7 +144,7 @@ double conversion_price(const ir::Type& type, const LinearLayout& from, const Li
     case Conversion::Route::Cluster:
       return (1 << from.in_bits(Dim::Block)) * words * kExchange + words * kExchange + kClusterBarrier;
   }
-  return 2 * words * kExchange + kBarrier;
+  return 2 * words * kExchange + (waits ? kBarrier : 0);
 }
 
 }  // namespace tegula

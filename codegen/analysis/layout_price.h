@@ -27,7 +27,8 @@ double access_price(const LinearLayout& layout, const Access& access);
 /// The same for elements of `bytes` bytes that lie side by side along `axis`, rows far apart.
 double access_price(const LinearLayout& layout, int axis, int bytes, int width);
 
-/// Of a warp's elements' way from one layout to another one.
-double conversion_price(const ir::Type& type, const LinearLayout& from, const LinearLayout& to);
+/// Of a warp's elements' way from one layout to another one. `waits`: warps wait for each other on it if they exchange
+/// elements; where another one makes them wait anyway, they do not wait again.
+double conversion_price(const ir::Type& type, const LinearLayout& from, const LinearLayout& to, bool waits = true);
 
 }  // namespace tegula

@@ -139,6 +139,7 @@ class Assigner {
   /// its product, so a block's loads together have few of them, or each comes in its group's layout.
   LayoutRef load_for_product(const Op& op) {
     LayoutRef own = cheapest_for_product(op);
+    if (own && is_piecemeal(op) && another_waits(op)) own = cheapest_for_product(op, true);
     if (!own || copied_words(op, *own) == 0) return own;
     auto [all, is_new] = copied_.try_emplace(op.parent, 0);
     for (const Op* other : memory_.ops())
@@ -146,13 +147,26 @@ class Assigner {
         if (LayoutRef layout = cheapest_for_product(*other)) all->second += copied_words(*other, *layout);
     return all->second <= kMostCopied ? own : nullptr;
   }
+  /// Whether the load goes element by element: in its own layout each warp would take as many instructions as all of
+  /// them together.
+  bool is_piecemeal(const Op& load) {
+    constexpr int kWordBytes = 4;
+    return memory_.width_of(load, memory_.fastest_axis(load)) * elem_bytes(load.operands[0]->type.elem) < kWordBytes;
+  }
+  /// Whether warps exchange what another load of the block brings for a product.
+  bool another_waits(const Op& load) {
+    return std::any_of(memory_.ops().begin(), memory_.ops().end(), [&](const Op* other) {
+      return other != &load && other->parent == load.parent && other->opcode == Opcode::Load &&
+             loaded_operands_.contains(other->result()) && !cheapest_for_product(*other);
+    });
+  }
   /// Registers of a thread that hold what threads of another layout would have just once among them.
   int64_t copied_words(const Op& load, const LinearLayout& layout) {
     const int64_t held = layout.remove_zero_registers().in_size(Dim::Register),
                   shared = memory_.layout_of(load)->remove_zero_registers().in_size(Dim::Register);
     return std::max<int64_t>(0, held - shared) * std::max(8, load.result()->type.bits()) / 32;
   }
-  LayoutRef cheapest_for_product(const Op& op) {
+  LayoutRef cheapest_for_product(const Op& op, bool waits_anyway = false) {
     const auto found = op.opcode == Opcode::Load ? loaded_operands_.find(op.result()) : loaded_operands_.end();
     if (found == loaded_operands_.end()) return nullptr;
     const LinearLayout &operand = found->second, &shared = *memory_.layout_of(op);
@@ -163,7 +177,8 @@ class Assigner {
     // A single warp exchanges elements without waiting for others.
     const bool waits = func_.num_warps() > 1;
     auto price = [&](const LinearLayout& layout) {
-      return access_price(layout, access) + (waits ? conversion_price(op.result()->type, layout, operand) : 0);
+      return access_price(layout, access) +
+             (waits ? conversion_price(op.result()->type, layout, operand, !waits_anyway) : 0);
     };
     if (!own || price(*own) >= price(shared)) return nullptr;
     return std::make_shared<LinearLayout>(*own);
