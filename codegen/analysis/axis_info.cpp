@@ -429,8 +429,8 @@ std::vector<int> fastest_axes(const AxisInfo& pointers) {
   std::vector<int> order;
   for (int axis = int(pointers.contiguity.size()); axis-- > 0;) order.push_back(axis);
   auto distance = [&](int axis) {
-    const int64_t stride = pointers.strided.empty() ? 0 : std::abs(pointers.strided[size_t(axis)].stride);
-    return stride ? stride : std::numeric_limits<int64_t>::max();
+    const AxisInfo::Run run = pointers.strided.empty() ? AxisInfo::Run{} : pointers.strided[size_t(axis)];
+    return run.stride ? std::abs(double(run.stride)) / double(run.repeats) : std::numeric_limits<double>::infinity();
   };
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
     const int64_t run_a = pointers.contiguity[size_t(a)], run_b = pointers.contiguity[size_t(b)];

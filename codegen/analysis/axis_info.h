@@ -24,10 +24,14 @@ struct AxisInfo {
   /// this.
   bool non_negative = false;
 
-  /// Elements in an aligned group, each `stride` more than the one before (bytes for pointers).
+  /// Elements in an aligned group, each `stride` more than the one before (bytes for pointers); or as many equal ones,
+  /// `repeats`, `stride` more than as many before, as words of numbers of 4 bits that each number has loaded.
   struct Run {
     int64_t stride = 0;
     int64_t length = 1;
+    int64_t repeats = 1;
+    /// What element `i` is more than the first one.
+    int64_t at(int64_t i) const { return i / repeats * stride; }
     bool operator==(const Run&) const = default;
   };
   /// For each axis a run of another stride than contiguity and constancy tell of; empty: none is known. What columns

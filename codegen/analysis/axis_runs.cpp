@@ -1,6 +1,7 @@
 #include "codegen/analysis/axis_runs.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 
 namespace tegula {
@@ -44,6 +45,12 @@ class Rules {
       case Opcode::Shl:
         if (auto bits = of(1).constant; bits && *bits >= 0 && *bits < 40) return scaled(0, int64_t(1) << *bits);
         return {};
+      case Opcode::Div:
+        if (auto divisor = of(1).constant; divisor && !op_.result()->type.is_float()) return divided(*divisor);
+        return {};
+      case Opcode::Shr:
+        if (auto bits = of(1).constant; bits && *bits >= 0 && *bits < 40) return divided(int64_t(1) << *bits);
+        return {};
       case Opcode::Cast:
       case Opcode::Bitcast:
         return is_same_number() ? of(0).strided : Runs{};
@@ -84,7 +91,20 @@ class Rules {
     Runs runs;
     for (size_t axis = 0; axis < rank(); ++axis) {
       const Run l = run(0, axis), r = run(1, axis);
-      runs.push_back({l.stride + r.stride * scale, std::min(l.length, r.length)});
+      const bool alike = l.repeats == r.repeats || l.stride == 0 || r.stride == 0;
+      const int64_t repeats = l.stride == 0 ? r.repeats : l.repeats;
+      runs.push_back(alike ? Run{l.stride + r.stride * scale, std::min(l.length, r.length), repeats} : Run{});
+    }
+    return trimmed(std::move(runs));
+  }
+  /// Neighbouring numbers over a power of two, from multiples of it on: as many equal ones after another.
+  Runs divided(int64_t divisor) const {
+    const AxisInfo& x = of(0);
+    if (!x.non_negative || divisor <= 1 || !std::has_single_bit(uint64_t(divisor))) return {};
+    Runs runs;
+    for (size_t axis = 0; axis < rank(); ++axis) {
+      const bool begins = x.divisibility[axis] % divisor == 0;
+      runs.push_back(begins && x.contiguity[axis] > divisor ? Run{1, x.contiguity[axis], divisor} : Run{});
     }
     return trimmed(std::move(runs));
   }
@@ -93,7 +113,7 @@ class Rules {
     for (size_t axis = 0; axis < rank(); ++axis) {
       const Run from = run(operand, axis);
       if (std::abs(factor) > kMaxStride / std::max<int64_t>(1, std::abs(from.stride))) return {};
-      runs.push_back({from.stride * factor, from.length});
+      runs.push_back({from.stride * factor, from.length, from.repeats});
     }
     return trimmed(std::move(runs));
   }
@@ -124,7 +144,8 @@ Runs common_runs(const AxisInfo& a, const AxisInfo& b, int64_t step) {
   Runs runs;
   for (size_t axis = 0; axis < a.contiguity.size(); ++axis) {
     const Run l = longest_run(a, axis, step), r = longest_run(b, axis, step);
-    runs.push_back(l.stride == r.stride ? Run{l.stride, std::min(l.length, r.length)} : Run{});
+    const bool alike = l.stride == r.stride && l.repeats == r.repeats;
+    runs.push_back(alike ? Run{l.stride, std::min(l.length, r.length), l.repeats} : Run{});
   }
   return trimmed(std::move(runs));
 }

@@ -94,7 +94,7 @@ class Footprint {
     for (size_t axis = 0; axis < at.size(); ++axis) {
       const AxisInfo::Run& run = access_.runs[axis];
       group = group * 0x100000001B3u + uint64_t(at[axis] / run.length);
-      offset += at[axis] % run.length * run.stride;
+      offset += run.at(at[axis] % run.length);
     }
     return {group, offset};
   }

@@ -112,7 +112,8 @@ class WorkCounter {
               std::max(width, std::min<int>(axis_.vector_width(ptr, nullptr, a), type.layout->contiguous_registers(a)));
       }
       for (int a = 0; a < type.rank(); ++a)  // rows that follow each other in memory
-        if (const AxisInfo::Run rows = longest_run(info, size_t(a), bytes); rows.stride == run * bytes)
+        if (const AxisInfo::Run rows = longest_run(info, size_t(a), bytes);
+            rows.stride == run * bytes && rows.repeats == 1)
           run *= std::min(rows.length, type.shape[a]);
       if (!repeated && run * bytes < 32) sector_waste = 32.0 / double(run * bytes);
     }

@@ -249,6 +249,12 @@ TEST_F(Axis, RunsOfOtherStrides) {
   expect_run(turned, 0, 8, 16);
   EXPECT_EQ(fastest_axes(AxisAnalysis(func).info(turned)), (std::vector<int>{0, 1}));
   expect_run(b.sub(all(7, {64}), row(i32(), 64)), 0, -1, 64);
+  // Two numbers in each byte of a column of rows of 512.
+  Value* bytes = b.add(two(b.div(b.arange(0, 32), all(2, {32})), 1), two(b.mul(row(c(0), 64), all(512, {64})), 0));
+  Value* packed = b.addptr(b.splat(pointer(Elem::U8), {32, 64}), bytes);
+  expect_run(packed, 0, 1, 32);
+  EXPECT_EQ(AxisAnalysis(func).info(packed).strided[0].repeats, 2);
+  EXPECT_EQ(fastest_axes(AxisAnalysis(func).info(packed)), (std::vector<int>{0, 1}));
   Value* side_by_side = row(i32(), 64);
   EXPECT_TRUE(AxisAnalysis(func).info(side_by_side).strided.empty());
 }
@@ -351,7 +357,7 @@ class RandomExpressions : public Axis, public testing::WithParamInterface<int> {
         ASSERT_EQ(x[i], x[i - in_group * inner]) << "constancy " << info.constancy[axis] << " of " << op(v);
         if (info.strided.empty()) continue;
         const AxisInfo::Run run = info.strided[axis];
-        ASSERT_EQ(x[i], x[i - at % run.length * inner] + at % run.length * run.stride) << "stride of " << op(v);
+        ASSERT_EQ(x[i], x[i - at % run.length * inner] + run.at(at % run.length)) << "stride of " << op(v);
       }
     }
     for (int64_t e : x) {

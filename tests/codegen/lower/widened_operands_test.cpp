@@ -74,16 +74,13 @@ void check(Device& device, const Shape& p, Elem type, bool turned, bool in_rows)
         exact[size_t(i) * p.n + j] += number(a[size_t(i) * p.k + l]) * number(b[size_t(l) * stride_bk + j * stride_bn]);
   Buffer da(device, a), db(device, b), dc(device, exact.size() * sizeof(float));
   device.fill(dc.address(), 0xff, dc.bytes());
-  kernel().launch(device,
-                  {unsigned((p.m + p.block_m - 1) / p.block_m), unsigned((p.n + p.block_n - 1) / p.block_n)},
-                  {.constexprs = {{"BLOCK_M", p.block_m},
-                                  {"BLOCK_N", p.block_n},
-                                  {"BLOCK_K", p.block_k},
-                                  {"TYPE", type},
-                                  {"TURNED", turned}},
-                   .num_warps = p.num_warps,
-                   .num_stages = p.num_stages},
-                  da.as<A>(), db.as<B>(), dc.as<float>(), p.m, p.n, p.k, p.k, stride_bk, stride_bn);
+  kernel().launch(
+      device, {unsigned((p.m + p.block_m - 1) / p.block_m), unsigned((p.n + p.block_n - 1) / p.block_n)},
+      {.constexprs =
+           {{"BLOCK_M", p.block_m}, {"BLOCK_N", p.block_n}, {"BLOCK_K", p.block_k}, {"TYPE", type}, {"TURNED", turned}},
+       .num_warps = p.num_warps,
+       .num_stages = p.num_stages},
+      da.as<A>(), db.as<B>(), dc.as<float>(), p.m, p.n, p.k, p.k, stride_bk, stride_bn);
   EXPECT_LE(relative_error(dc.download<float>(), exact), 1e-5);
 }
 
@@ -117,11 +114,18 @@ TEST(WidenedOperands, Of16Bits) {
 
 // PTX for 16 rows of A and weights along K.
 std::string ptx(Elem a, Elem b, Elem type, bool turned, const char* target) {
-  const ArgType sums{.elem = Elem::F32, .pointer = true, .divisible_by = 16}, size{.elem = Elem::I32, .divisible_by = 16};
+  const ArgType sums{.elem = Elem::F32, .pointer = true, .divisible_by = 16},
+      size{.elem = Elem::I32, .divisible_by = 16};
   const ArgType one{.elem = Elem::I32, .constant = 1};
   const std::vector<ArgType> types{{.elem = a, .pointer = true, .divisible_by = 16},
                                    {.elem = b, .pointer = true, .divisible_by = 16},
-                                   sums, size, size, size, size, one, size};
+                                   sums,
+                                   size,
+                                   size,
+                                   size,
+                                   size,
+                                   one,
+                                   size};
   return kernel()
       .compile(types,
                {.constexprs = {{"BLOCK_M", 16}, {"BLOCK_N", 64}, {"BLOCK_K", 128}, {"TYPE", type}, {"TURNED", turned}},
