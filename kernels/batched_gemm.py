@@ -1,8 +1,9 @@
 """C[i] = epilogue(A[i] B[i] + bias) for each i of a batch: A is batch x M x K, B batch x K x N, C batch x M x N.
 
-Elements of A and B may lie any strides apart, along the batch too: views and transposes cost no copy, and a stride of 0 has one
-matrix stand for all. `bias` has N elements or is None. Sums and epilogue are fp32, rounded once to C's type. The tiles are those of
-gemm.py, for all products together.
+Elements of A and B may lie any strides apart, along the batch too: views and transposes need no copy, and a stride of 0 has one
+matrix stand for all. (Where rows begin at odd addresses the library multiplies copies that are aligned, if that takes less time.)
+`bias` has N elements or is None. Sums and epilogue are fp32, rounded once to C's type. The tiles are those of gemm.py, for all
+products together.
 """
 
 import triton

@@ -22,40 +22,12 @@ namespace {
 
 // What gemm.py asks for: room for the partial sums of a tile of 128 x 256 on each of so many multiprocessors at least.
 constexpr int64_t kProcessors = 132, kLargestTile = 128 * 256;
-// Bytes of the copies of operands at most.
-constexpr int64_t kMostCopied = 1 << 28;
 
 // Whether it may divide tiles: into two shares of two K-steps of 32 at least if they are few, or, if their last round
 // may leave a sixteenth of the time unused, anywhere between K-steps, of which there are 64 of 32 at least then.
 bool may_be_divided(int64_t m, int64_t n, int64_t k) {
   if (m * n <= kProcessors / 2 * kLargestTile) return k >= 4 * 32;
   return m * n <= 16 * kProcessors * kLargestTile && k >= 64 * 32 && k <= 1 << 24;
-}
-
-// How fast products are whose rows begin at multiples of so many bytes, in operations a microsecond, on an H200. Rows
-// of odd numbers of elements take loads of one element; where both operands lie along K these fill the registers.
-double rate(int64_t alignment, bool along_k) {
-  if (alignment >= 16) return 600e6;
-  if (alignment >= 4) return alignment >= 8 ? 500e6 : 350e6;
-  return along_k ? 30e6 : 150e6;
-}
-
-// The operands to copy ahead of the product, which then has rows along K that begin at multiples of 16 bytes: where
-// some operand's do not, if the copies take less time than they save.
-std::vector<Operand*> to_copy(double operations, std::array<Operand, 2>& operands) {
-  constexpr double kCopied = 2.5e6, kLaunch = 3;  // bytes a microsecond, microseconds
-  std::vector<Operand*> found;
-  int64_t alignment = 16, bytes = 0;
-  for (Operand& x : operands) {
-    alignment = std::min(alignment, row_alignment(x.matrix));
-    if (is_aligned(x)) continue;
-    found.push_back(&x);
-    bytes += copied_bytes(x);
-  }
-  const bool along_k = operands[0].along_k && operands[1].along_k;
-  const double saved = operations * (1 / rate(alignment, along_k) - 1 / rate(16, along_k));
-  if (saved < kLaunch + 2 * double(bytes) / kCopied || bytes > kMostCopied) found.clear();
-  return found;
 }
 
 }  // namespace
@@ -109,16 +81,15 @@ std::optional<GemmCall> gemm_call(Device& device, const AnyMatrix& c, const AnyM
   std::array<Operand, 2> operands{{{a, !ta}, {b, tb}}};
   for (Operand& x : operands)
     if (!x.matrix.address) x.matrix.address = c.address;
-  const std::vector<Operand*> copied = to_copy(2.0 * double(m) * double(n) * double(k), operands);
+  std::vector<Operand*> copied = operands_to_copy(2.0 * double(m) * double(n) * double(k), operands);
+  if (copied_bytes(copied) > kMostCopied) copied.clear();
   const int64_t depth = copied.empty() ? k : copied_depth(k);
   Arg partials = nullptr, counters = nullptr;
   std::shared_ptr<const void> owner;
   const bool divided = may_be_divided(m, n, k);
   if (divided || !copied.empty()) {
     const int64_t sums = std::max<int64_t>(device.info().num_sms, kProcessors) * kLargestTile * int64_t(sizeof(float));
-    int64_t bytes = divided ? sums : 0;
-    for (const Operand* x : copied) bytes += copied_bytes(*x);
-    Workspace workspace = device.workspace(stream, size_t(bytes));
+    Workspace workspace = device.workspace(stream, size_t((divided ? sums : 0) + copied_bytes(copied)));
     if (divided) {
       partials = Arg::pointer(workspace.partials, Elem::F32, size_t(sums));
       counters = Arg::pointer(workspace.counters, Elem::I32, Workspace::kCounters * sizeof(int32_t));

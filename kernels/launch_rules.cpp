@@ -6,6 +6,7 @@
 #include <bit>
 #include <string>
 
+#include "kernels/aligned_batches.h"
 #include "kernels/library.h"
 #include "kernels/sort_long_rows.h"
 #include "runtime/workspace.h"
@@ -414,7 +415,8 @@ const LaunchRule counted{counted_grid, nullptr, check_bins};
 const LaunchRule numbers{counted_grid, numbers_bytes};
 const LaunchRule sorted_rows{row_tiles_grid, nullptr, nullptr, false, detail::sort_long_rows};
 const LaunchRule topk_rows{topk_grid, topk_bytes, check_topk};
-const LaunchRule batched_products{batched_products_grid, nullptr, check_batched_products};
+const LaunchRule batched_products{batched_products_grid, nullptr, check_batched_products, false,
+                                  detail::multiply_aligned_copies};
 const LaunchRule quantised_products{quantised_products_grid, quantised_products_bytes, check_quantised_products};
 const LaunchRule convolution{convolution_grid, convolution_bytes, check_convolution};
 

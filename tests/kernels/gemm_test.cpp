@@ -64,7 +64,7 @@ TEST(LayAlong, CopiesOperandsOfAnyStrides) {
   for (const auto& [rows, depth] : {std::pair(19, 137), {130, 7}, {1, 33}}) {
     const TestMatrix<float16> a(rows, depth, 1), b(depth, rows, 2, 1);
     detail::Operand x{a.view(), true}, y{b.view(), false};
-    EXPECT_EQ(detail::row_alignment(x.matrix), rows == 1 ? 16 : 2);
+    EXPECT_EQ(detail::row_alignment(x), rows == 1 ? 16 : 2);
     EXPECT_FALSE(detail::is_aligned(x));
     const auto elements = size_t(detail::copied_bytes(x) + detail::copied_bytes(y)) / 2;
     const Buffer copies(device(), std::vector<float16>(elements, float16(5.0f)));
@@ -81,6 +81,33 @@ TEST(LayAlong, CopiesOperandsOfAnyStrides) {
     }
     EXPECT_EQ(wrong, 0);
   }
+}
+
+// Matrices of a batch lie anywhere; their copies follow each other. One that stands for all is copied once.
+TEST(LayAlong, CopiesBatches) {
+  constexpr int64_t kBatch = 3, kRows = 70, kDepth = 37, kGap = 5;
+  const TestMatrix<float16> a(kBatch * kRows + kGap * kBatch, kDepth, 1), b(kBatch * (kDepth + kGap), kRows, 2);
+  detail::Operand x{a.view(), true, kBatch, (kRows + kGap) * kDepth},
+      y{b.view(), false, kBatch, (kDepth + kGap) * kRows};
+  x.matrix.rows = kRows, y.matrix.rows = kDepth;
+  EXPECT_EQ(detail::row_alignment(x), 2);
+  EXPECT_EQ(detail::copied_bytes(x), kBatch * kRows * 40 * 2);
+  const Buffer copies(device(), size_t(detail::copied_bytes(x) + detail::copied_bytes(y)));
+  detail::Operand* both[] = {&x, &y};
+  detail::lay_along(device(), both, copies.address(), nullptr);
+  const std::vector<float16> found = copies.download<float16>();
+  int64_t place = 0, wrong = 0;
+  for (const detail::Operand* copy : both) {
+    EXPECT_TRUE(detail::is_aligned(*copy) && copy->along_k);
+    EXPECT_EQ(copy->batch_stride, kRows * 40);
+    for (int64_t i = 0; i < kBatch; ++i)
+      for (int64_t r = 0; r < kRows; ++r)
+        for (int64_t k = 0; k < copy->matrix.cols; ++k) {
+          const double expected = copy == &x ? a(i * (kRows + kGap) + r, k) : b(i * (kDepth + kGap) + k, r);
+          wrong += float(found[size_t(place++)]) != (k >= kDepth ? 0.0 : expected);
+        }
+  }
+  EXPECT_EQ(wrong, 0);
 }
 
 // Rows of odd numbers of elements are copied where that pays, one operand or both.

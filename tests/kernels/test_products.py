@@ -88,6 +88,23 @@ class Batched(Case):
             kernels.batched_gemm(scores, q, keys)
             self.near(scores.astype(np.float64), q.astype(np.float64) @ keys.astype(np.float64), scale=10)
 
+    @unittest.skipUnless(DEVICE.is_emulator, "arrays of the host")
+    def test_rows_at_odd_addresses(self):
+        """So many products that operands which lie along K are copied to aligned ones first: gaps between matrices, one matrix for all, and
+        one operand that is aligned."""
+
+        def matrices(*shape):
+            return random.standard_normal(shape).astype(np.float16)
+
+        a, b, wide = matrices(4, 252, 257), matrices(4, 251, 257), matrices(4, 270, 264)
+        for a, b in ((a, b), (wide[:, 3:255, 1:258], b), (np.broadcast_to(a[1], a.shape), b), (wide[:, :252, :256], b[:, :, 1:])):
+            b = b.transpose(0, 2, 1)
+            c = np.zeros((4, a.shape[1], b.shape[2]), np.float32)
+            before = [m.copy() for m in (a, b)]
+            kernels.batched_gemm(c, a, b)
+            self.near(c.astype(np.float64), a.astype(np.float64) @ b.astype(np.float64), scale=20, what=f"{a.shape} {b.shape}")
+            self.assertTrue(all((m == old).all() for m, old in zip((a, b), before)))
+
     def test_refusals(self):
         a, c = normal((2, 4, 8), "f16"), empty((2, 4, 4))
         self.refused("batched_gemm: b is 3 x 8 x 4, but out is 2 x 4 x 4\n  hint: both have the same number of batch", kernels.batched_gemm, c,
