@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <climits>
+#include <optional>
+#include <ranges>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -99,25 +101,13 @@ class Waits {
   std::unordered_map<const ir::Value*, std::vector<std::pair<const ir::Op*, size_t>>> uses_;
 };
 
-// The op that begins the group of a copy; null if it is not plain to see.
-const ir::Op* commit_of(const ir::Op& copy) {
-  bool behind = false;
-  for (const auto& op : copy.parent->ops) {
-    behind |= op.get() == &copy;
-    if (behind && op->opcode == ir::Opcode::AsyncCommit) return op.get();
-    if (behind && !op->regions.empty() && !op->info().isolates()) return nullptr;
-  }
-  return nullptr;
-}
-
 // A shared_alloc, and from which op to which it needs its room, in the order of the program: from its first use on, or
 // from where its barriers are set up.
 struct Room {
   const ir::Op* alloc;
-  int begin, end;  ///< end < begin: not used so far
-  int64_t bytes;
+  int begin, end;          ///< end < begin: not used so far
   const ir::Block* block;  ///< whose iterations each begin with the room free
-  int64_t offset = 0;
+  int64_t bytes = 0, offset = 0;
 };
 
 // What the groups of warps that run a program have in common: what copy_warps use, and what one group uses at a time,
@@ -166,8 +156,15 @@ class RoomPlan {
       const bool first = common.has(*a.alloc), second = common.has(*b.alloc);
       return first != second ? first : a.begin < b.begin;
     });
+    place();
+  }
+
+  // Finds where the rooms lie, with the slots that their shared_allocs have now.
+  void place() {
+    bytes = common_scratch = common_bytes = 0;
     for (size_t i = 0; i < rooms.size(); ++i) {
       Room& room = rooms[i];
+      room.bytes = place_bytes(room.alloc->result()->type) * room.alloc->get(ir::attr::slots);
       if (!common.has(*room.alloc)) end_common();
       const int64_t alignment = room.alloc->get(ir::attr::barriers) ? kBarrierAlignment : kPlaceAlignment;
       room.offset = first_gap(taken(room.begin, room.end, i), room.bytes, alignment);
@@ -183,7 +180,10 @@ class RoomPlan {
 
   /// What rooms in use at the op take.
   using Areas = std::vector<std::pair<int64_t, int64_t>>;
-  Areas taken_at(const ir::Op& op) const { return taken(number_.at(&op), number_.at(&op), rooms.size()); }
+  Areas taken_at(const ir::Op& op) const {
+    const int number = range_.at(&op).first;
+    return taken(number, number, rooms.size());
+  }
 
   static int64_t first_gap(const Areas& taken, int64_t bytes, int64_t alignment) {
     int64_t at = 0;
@@ -202,18 +202,28 @@ class RoomPlan {
   }
 
   void number_ops(const ir::Block& block) {
+    const ir::Op* commit = nullptr;  // the next one, if it is plain to see
+    for (const auto& op : std::views::reverse(block.ops)) {
+      if (op->opcode == ir::Opcode::AsyncCommit)
+        commit = op.get();
+      else if (!op->regions.empty() && !op->info().isolates())
+        commit = nullptr;
+      else if (op->opcode == ir::Opcode::AsyncCopy || op->opcode == ir::Opcode::BulkCopy)
+        commit_of_[op.get()] = commit;
+    }
     for (const auto& op : block.ops) {
-      number_[op.get()] = next_++;
+      Range& range = range_[op.get()];
+      range.first = next_++;
       for (const auto& region : op->regions) number_ops(*region);
-      last_[op.get()] = next_ - 1;
+      range.last = next_ - 1;
     }
   }
 
   void visit(const ir::Op& op) {
     if (op.opcode == ir::Opcode::SharedAlloc) {
       room_of_[&op] = rooms.size();
-      const int here = number_.at(&op);
-      rooms.push_back({&op, here, here - 1, place_bytes(op.result()->type) * op.get(ir::attr::slots), op.parent});
+      const int here = range_.at(&op).first;
+      rooms.push_back({&op, here, here - 1, op.parent});
       if (op.get(ir::attr::barriers)) rooms.back().end = here;
       if (ir::precedes_copy_warps(op)) rooms.back().end = INT_MAX;
     }
@@ -225,7 +235,7 @@ class RoomPlan {
     }
     if (op.opcode == ir::Opcode::BulkStore) keep_until(rooms[room_of_.at(alloc_of(op.operand(2)))], nullptr);
     if (op.opcode == ir::Opcode::AsyncCopy || op.opcode == ir::Opcode::BulkCopy) {
-      const ir::Op* commit = commit_of(op);
+      const ir::Op* commit = commit_of_.at(&op);
       keep_until_complete(rooms[room_of_.at(alloc_of(op.operand(1)))], commit ? commit->result() : nullptr);
     }
   }
@@ -241,15 +251,18 @@ class RoomPlan {
     for (;;) {
       const ir::Op* within = op;
       while (within && within->parent != room.block) within = within->parent->parent;
-      if (within && number_.at(within) >= room.begin) {
-        if (room.end < room.begin) room.begin = number_.at(within);
-        room.end = std::max(room.end, last_.at(within));
-        return;
+      if (within) {
+        const Range& range = range_.at(within);
+        if (range.first >= room.begin) {
+          if (room.end < room.begin) room.begin = range.first;
+          room.end = std::max(room.end, range.last);
+          return;
+        }
       }
       const ir::Op* around = room.block->parent;
-      room.end = around ? std::max(room.end, last_.at(around)) : INT_MAX;
+      room.end = around ? std::max(room.end, range_.at(around).last) : INT_MAX;
       if (!around) return;
-      room.begin = number_.at(around);
+      room.begin = range_.at(around).first;
       room.block = around->parent;
     }
   }
@@ -267,7 +280,11 @@ class RoomPlan {
 
   Waits waits_;
   int next_ = 0;
-  std::unordered_map<const ir::Op*, int> number_, last_;  // of an op; of the last op within
+  struct Range {
+    int first = 0, last = 0;  // the numbers of an op and of the last one within
+  };
+  std::unordered_map<const ir::Op*, Range> range_;
+  std::unordered_map<const ir::Op*, const ir::Op*> commit_of_;  // what begins the group of a copy; null: not known
   std::unordered_map<const ir::Op*, size_t> room_of_;
 };
 
@@ -347,81 +364,116 @@ struct Scratch {
   bool across;  ///< blocks exchange data
 };
 
-}  // namespace
-
 // Of all ops that need some, in their order.
-static std::vector<Scratch> find_scratch(const ir::Func& func) {
+std::vector<Scratch> find_scratch(const ir::Func& func) {
   std::vector<Scratch> found;
-  const auto uses = ir::count_uses(func.body);
-  bool beside = false;  // copy_warps, which stand last, exchange nothing
+  std::optional<std::unordered_map<const ir::Value*, int>> uses;  // as few programs ask
+  bool beside = false;                                            // copy_warps, which stand last, exchange nothing
   ir::walk(func.body, [&](const ir::Op& op) {
     beside |= op.info().runs_beside();
     if (beside) return;
-    if (op.opcode == ir::Opcode::AtomicRmw &&
-        !(uses.count(op.result()) && has_copies(op.result()->type, op.get(ir::attr::per_block) ? 1 : func.num_ctas())))
-      return;
+    if (op.opcode == ir::Opcode::AtomicRmw) {
+      if (!uses) uses = ir::count_uses(func.body);
+      if (!uses->contains(op.result()) ||
+          !has_copies(op.result()->type, op.get(ir::attr::per_block) ? 1 : func.num_ctas()))
+        return;
+    }
     if (const int64_t bytes = scratch_bytes(op))
       found.push_back({&op, round_up(bytes, kAlignment), crosses_blocks(op, func.num_ctas())});
   });
   return found;
 }
 
-// Ops have areas of their own up to `most` bytes.
-static SharedPlan place_scratch(const ir::Func& func, const RoomPlan& rooms, const std::vector<Scratch>& scratch,
-                                int64_t most) {
-  SharedPlan plan;
-  plan.bytes = rooms.bytes;
-  for (const Room& room : rooms.rooms) {
+// Where ops exchange data, and what the program takes with it.
+struct ScratchPlaces {
+  int64_t bytes = 0, common_bytes = 0, group_bytes = 0;
+  std::vector<int64_t> offsets;
+};
+
+}  // namespace
+
+struct SharedNeeds::Found {
+  explicit Found(const ir::Func& of) : func(of), rooms(of), scratch(find_scratch(of)) {}
+
+  // With the slots that places have now; takes the best way to divide areas among the ops that exchange data.
+  ScratchPlaces place() {
+    rooms.place();
+    std::vector<RoomPlan::Areas> taken;
+    for (const Scratch& of : scratch) taken.push_back(rooms.taken_at(*of.op));
+    ScratchPlaces best = place_scratch(taken, kPrivateBytes);
+    const auto programs = [&](const ScratchPlaces& places) {
+      return std::min(kWarpsOfMostRegisters / func.num_warps(),
+                      kSharedOfMultiprocessor / (places.bytes + kSharedBeside));
+    };
+    for (int64_t most = kPrivateBytes / 2; rooms.bytes && most >= kLeastPrivateBytes; most /= 2)
+      if (ScratchPlaces tried = place_scratch(taken, most); programs(tried) > programs(best)) best = std::move(tried);
+    return best;
+  }
+
+  // Ops have areas of their own up to `most` bytes. `taken`: by rooms, at each of them.
+  ScratchPlaces place_scratch(const std::vector<RoomPlan::Areas>& taken, int64_t most) const {
+    ScratchPlaces places;
+    places.bytes = rooms.bytes;
+    places.offsets.resize(scratch.size());
+    bool any_across = false;
+    int64_t next = 0;
+    for (size_t i = 0; i < scratch.size(); ++i) {
+      const auto& [op, size, across] = scratch[i];
+      any_across |= across;
+      if (across) continue;
+      if (rooms.common.is_in_turn(*op)) {
+        places.offsets[i] = rooms.common_scratch;
+        continue;
+      }
+      if (next + size > most) next = 0;
+      // Behind all rooms in use, in an area of its own, unless that takes more memory than a gap between them.
+      int64_t end = 0;
+      for (const auto& area : taken[i]) end = std::max(end, round_up(area.second, kAlignment));
+      const int64_t gap = RoomPlan::first_gap(taken[i], size, kAlignment);
+      const int64_t offset = end + next + size > places.bytes && gap < end ? gap : end + next;
+      places.offsets[i] = offset;
+      places.bytes = std::max(places.bytes, offset + size);
+      next += size;
+    }
+    if (rooms.common.there_are()) {
+      TEGULA_CHECK(!any_across, "groups of warps exchange data with other blocks");
+      places.common_bytes = rooms.common_bytes;
+      places.group_bytes = round_up(places.bytes - places.common_bytes, kPlaceAlignment);
+      places.bytes += (ir::groups_of(func) - 1) * places.group_bytes;
+    }
+    for (size_t i = 0; i < scratch.size(); ++i) {
+      if (!scratch[i].across) continue;
+      places.offsets[i] = round_up(places.bytes, kAlignment);
+      places.bytes = places.offsets[i] + scratch[i].bytes;
+    }
+    return places;
+  }
+
+  const ir::Func& func;
+  RoomPlan rooms;
+  const std::vector<Scratch> scratch;
+};
+
+SharedNeeds::SharedNeeds(const ir::Func& func) : found_(std::make_unique<Found>(func)) {}
+SharedNeeds::~SharedNeeds() = default;
+
+int64_t SharedNeeds::bytes() { return found_->place().bytes; }
+
+SharedPlan plan_shared(const ir::Func& func) {
+  SharedNeeds::Found found(func);
+  const ScratchPlaces places = found.place();
+  SharedPlan plan{places.bytes, places.common_bytes, places.group_bytes};
+  for (const Room& room : found.rooms.rooms) {
     plan.size[room.alloc] = room.bytes;
     plan.offset[room.alloc] = room.offset;
   }
-  int64_t next = 0;
-  for (const auto& [op, size, across] : scratch) {
-    plan.size[op] = size;
-    if (across) {
-      plan.across.insert(op);
-      continue;
-    }
-    if (rooms.common.is_in_turn(*op)) {
-      plan.offset[op] = rooms.common_scratch;
-      continue;
-    }
-    if (next + size > most) next = 0;
-    // Behind all rooms in use, in an area of its own, unless that takes more memory than a gap between them.
-    const RoomPlan::Areas taken = rooms.taken_at(*op);
-    int64_t end = 0;
-    for (const auto& area : taken) end = std::max(end, round_up(area.second, kAlignment));
-    const int64_t gap = RoomPlan::first_gap(taken, size, kAlignment);
-    const int64_t offset = end + next + size > plan.bytes && gap < end ? gap : end + next;
-    plan.offset[op] = offset;
-    plan.bytes = std::max(plan.bytes, offset + size);
-    next += size;
-  }
-  if (rooms.common.there_are()) {
-    TEGULA_CHECK(plan.across.empty(), "groups of warps exchange data with other blocks");
-    plan.common_bytes = rooms.common_bytes;
-    plan.group_bytes = round_up(plan.bytes - plan.common_bytes, kPlaceAlignment);
-    plan.bytes += (ir::groups_of(func) - 1) * plan.group_bytes;
-  }
-  for (const auto& [op, size, across] : scratch) {
-    if (!across) continue;
-    plan.offset[op] = round_up(plan.bytes, kAlignment);
-    plan.bytes = plan.offset[op] + size;
+  for (size_t i = 0; i < found.scratch.size(); ++i) {
+    const Scratch& of = found.scratch[i];
+    plan.size[of.op] = of.bytes;
+    plan.offset[of.op] = places.offsets[i];
+    if (of.across) plan.across.insert(of.op);
   }
   return plan;
-}
-
-SharedPlan plan_shared(const ir::Func& func) {
-  const RoomPlan rooms(func);
-  const std::vector<Scratch> scratch = find_scratch(func);
-  SharedPlan best = place_scratch(func, rooms, scratch, kPrivateBytes);
-  const auto programs = [&](const SharedPlan& plan) {
-    return std::min(kWarpsOfMostRegisters / func.num_warps(), kSharedOfMultiprocessor / (plan.bytes + kSharedBeside));
-  };
-  for (int64_t most = kPrivateBytes / 2; rooms.bytes && most >= kLeastPrivateBytes; most /= 2)
-    if (SharedPlan tried = place_scratch(func, rooms, scratch, most); programs(tried) > programs(best))
-      best = std::move(tried);
-  return best;
 }
 
 }  // namespace tegula

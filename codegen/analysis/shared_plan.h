@@ -1,6 +1,7 @@
 // Where ops have their room in shared memory.
 #pragma once
 
+#include <memory>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -43,6 +44,21 @@ struct SharedPlan {
 };
 
 SharedPlan plan_shared(const ir::Func& func);
+
+/// What a function needs, to ask while slots are tried.
+class SharedNeeds {
+ public:
+  /// The function must outlive it, and only the slots of its shared_allocs may change.
+  explicit SharedNeeds(const ir::Func& func);
+  ~SharedNeeds();
+  /// What plan_shared() says, with the slots that there are now.
+  int64_t bytes();
+
+ private:
+  struct Found;
+  friend SharedPlan plan_shared(const ir::Func& func);
+  std::unique_ptr<Found> found_;
+};
 
 /// What the shared_allocs of a function need, laid out or not, with nothing for scratch.
 int64_t bytes_of_places(const ir::Func& func);

@@ -147,7 +147,7 @@ AffineTiles::MaybeForm AffineTiles::remainder_form(const Op& op) {
     if (extent != 1 || !x->steps[axis].is_constant(1)) return std::nullopt;
     extent = type.shape[axis];
   }
-  if (!x->first.divided_by(Polynomial::constant(extent)) || !is_non_negative(x->first, if_positive_))
+  if (!x->first.divided_by(Polynomial::constant(extent)) || !is_non_negative(x->first, if_positive()))
     return std::nullopt;
   const int number = make_up(Remainder{x->first, modulus->first, extent, type.elem});
   return Form{nullptr, Polynomial::unknown(number), x->steps};
@@ -311,6 +311,11 @@ bool AffineTiles::is_non_negative(const Polynomial& p, const AxisAnalysis& axes)
   });
 }
 
+const AxisAnalysis& AffineTiles::if_positive() {
+  if (!if_positive_) if_positive_.emplace(func_, true);
+  return *if_positive_;
+}
+
 // A power of two that divides it.
 int64_t AffineTiles::divisor(const Polynomial& p) const {
   constexpr int64_t kMost = 1 << 20;
@@ -455,14 +460,14 @@ void add_parameters_of_divisors(const Value* value, std::vector<const Value*>& p
 }  // namespace
 
 // Tiles begin within their dimensions, if none of the parameters that tile.not_negative then has is negative.
-std::string AffineTiles::check_starts(AffineTile& tile, const std::vector<AxisBounds>& bounds) const {
+std::string AffineTiles::check_starts(AffineTile& tile, const std::vector<AxisBounds>& bounds) {
   for (AffineDim& dim : tile.dims) {
     const size_t multiples = tile.multiples.size();
     add_multiples(dim.start, tile.multiples);
     const bool wraps = tile.multiples.size() > multiples;
     if (dim.axis >= 0 && bounds[size_t(dim.axis)].lower && !wraps) continue;
     const bool plainly = is_non_negative(dim.start, axes_);
-    if (!plainly && !is_non_negative(dim.start, if_positive_)) {
+    if (!plainly && !is_non_negative(dim.start, if_positive())) {
       if (wraps) return "it may begin before its array";
       if (std::string why = count_from_origin(dim, tile); !why.empty()) return why;
       continue;

@@ -58,7 +58,7 @@ struct Remainder {
 /// Finds such tiles. The unknowns of all its polynomials are scalars of the function, of its loops among others.
 class AffineTiles {
  public:
-  explicit AffineTiles(const ir::Func& func) : func_(func), axes_(func), if_positive_(func, true) {}
+  explicit AffineTiles(const ir::Func& func) : func_(func), axes_(func) {}
 
   /// The tile that these pointers make, with a mask (null: none); or why it is none that bulk copies can bring:
   /// strides, the base and the start in a row are multiples of 16 bytes.
@@ -114,17 +114,19 @@ class AffineTiles {
   /// Whether so many elements of the tile's array are a multiple of 16 bytes.
   bool keeps_alignment(const Polynomial& distance, const AffineTile& tile) const;
   std::string check(const AffineTile& tile) const;
-  std::string check_starts(AffineTile& tile, const std::vector<AxisBounds>& bounds) const;
+  std::string check_starts(AffineTile& tile, const std::vector<AxisBounds>& bounds);
   std::string count_from_origin(AffineDim& dim, AffineTile& tile) const;
 
   void for_each_scalar(const Polynomial& p, const std::function<void(const ir::Value*)>& act) const;
   void add_multiples(const Polynomial& p, std::vector<Multiple>& out) const;
   bool is_host(const Polynomial& p) const;
   bool is_non_negative(const Polynomial& p, const AxisAnalysis& axes) const;
+  /// What holds where no parameter is negative.
+  const AxisAnalysis& if_positive();
 
   const ir::Func& func_;
   AxisAnalysis axes_;
-  AxisAnalysis if_positive_;  // where no parameter is negative
+  std::optional<AxisAnalysis> if_positive_;
   std::unordered_map<const ir::Value*, MaybeForm> forms_;
   std::unordered_map<const ir::Value*, int> numbers_;
   std::vector<const ir::Value*> unknowns_;

@@ -61,9 +61,9 @@ class TriedSlots {
   std::vector<int64_t> before_;
 };
 
-bool fits(const Func& func, const Target& target, const Stores& stores, int64_t slots) {
+bool fits(SharedNeeds& needs, const Target& target, const Stores& stores, int64_t slots) {
   const TriedSlots others(stores.others, kLeastSlots), own(stores.own, slots);
-  return plan_shared(func).bytes + (stores.barriers ? kBarrierRoom : 0) <= target.shared_per_program;
+  return needs.bytes() + (stores.barriers ? kBarrierRoom : 0) <= target.shared_per_program;
 }
 
 // Registers that are live at a time, as the loops are written.
@@ -77,9 +77,10 @@ int64_t registers_live(const Func& func) {
 }  // namespace
 
 int64_t fit_slots(const Func& func, const Target& target, Stores stores, int64_t wanted) {
-  if (!fits(func, target, stores, kLeastSlots)) stores.others.clear();
+  SharedNeeds needs(func);
+  if (!fits(needs, target, stores, kLeastSlots)) stores.others.clear();
   int64_t slots = wanted;
-  while (slots > 1 && !fits(func, target, stores, slots)) --slots;
+  while (slots > 1 && !fits(needs, target, stores, slots)) --slots;
   return slots;
 }
 
@@ -97,7 +98,8 @@ bool fits_around(const Func& func, const Target& target, const Stores& stores, i
     followers.push_back(std::next(at)->get());
     move_before(*alloc, outer);
   }
-  const bool good = fits(func, target, stores, slots);
+  SharedNeeds needs(func);
+  const bool good = fits(needs, target, stores, slots);
   for (size_t i = allocs.size(); i-- > 0;) move_before(*allocs[i], *followers[i]);
   return good;
 }
@@ -107,20 +109,21 @@ int fit_loads(const Func& func, const Target& target, const Op& loop, std::vecto
   int64_t budget = kBudget;
   // A limit of registers is there for many programs at a time, which have loads in flight, too: a quarter of it.
   if (func.maxnreg()) budget = std::min<int64_t>(budget, func.maxnreg());
-  if (!all) {
-    int64_t free = 4 * register_limit(func, target) - kOverhead - kCopiesForProduct * bytes_of(loads);
+  int64_t ahead = std::min(wanted, kMaxAhead);
+  if (!all && !loads.empty()) {
+    const int64_t limit = register_limit(func, target);
+    int64_t free = 4 * limit - kOverhead - kCopiesForProduct * bytes_of(loads);
     for (const auto& carried : loop.results)
       if (!carried->type.pointer && !carried->type.is_token()) free -= bytes_per_thread(carried->type);
-    if (!loads.empty()) {
-      const int64_t limit = register_limit(func, target), live = registers_live(func);
-      // The assembler keeps some of what is live only in part at a time, so a little more than the limit may be live.
-      // Where far fewer registers are live than there is room for, loads may take more of them.
-      if (4 * live > 5 * limit) free = std::min(free, kOverhead);
-      free = std::max(free, 4 * (limit * 4 / 5 - live));
-    }
+    // However many registers are live, so much is free.
+    if (register_bytes_of(loads) * ahead <= std::min({budget, free, kOverhead})) return int(ahead);
+    const int64_t live = registers_live(func);
+    // The assembler keeps some of what is live only in part at a time, so a little more than the limit may be live.
+    // Where far fewer registers are live than there is room for, loads may take more of them.
+    if (4 * live > 5 * limit) free = std::min(free, kOverhead);
+    free = std::max(free, 4 * (limit * 4 / 5 - live));
     budget = std::min(budget, free);
   }
-  int64_t ahead = std::min(wanted, kMaxAhead);
   while (ahead > 1 && register_bytes_of(loads) * ahead > budget) --ahead;
   while (!loads.empty() && register_bytes_of(loads) * ahead > budget) loads.pop_back();
   return loads.empty() ? 0 : int(ahead);

@@ -21,7 +21,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <span>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -52,8 +51,9 @@ std::string no_copy_warps(const std::string& why) { return "no warps of their ow
 
 class LoopPipeliner {
  public:
-  /// `later`: copies and stores of loops that are still to be pipelined.
-  LoopPipeliner(Op& loop, Func& func, PassContext& context, Partition& partition, bool may_join, std::vector<Op*> later)
+  /// `later`: copies and stores of loops that are still to be pipelined. `never_negative`: the loop's number.
+  LoopPipeliner(Op& loop, Func& func, PassContext& context, Partition& partition, bool may_join, bool never_negative,
+                std::vector<Op*> later)
       : loop_(loop),
         func_(func),
         context_(context),
@@ -61,11 +61,11 @@ class LoopPipeliner {
         may_join_(may_join),
         asked_(stages_of(loop, func)),
         stages_(asked_),
-        later_(std::move(later)) {}
+        later_(std::move(later)),
+        never_negative_(never_negative) {}
 
   void run() {
     LoopSchedule schedule = schedule_of(loop_);
-    never_negative_ = AxisAnalysis(func_).info(ForLoop(loop_).induction()).non_negative;
     const bool all = loop_.has(attr::num_stages);
     if (schedule.product) multiply_in_waves(loop_, *schedule.product);
     if (!schedule.indices.empty()) run_indices_ahead(schedule);
@@ -212,47 +212,88 @@ class LoopPipeliner {
   const int64_t asked_;
   int64_t stages_;
   const std::vector<Op*> later_;
-  bool never_negative_ = false, divided_ = false;
+  const bool never_negative_;
+  bool divided_ = false;
   std::string why_not_divided_;  // although it was asked for
   std::vector<std::unique_ptr<Op>> detached_;
 };
 
-// What the loops put into places.
-std::vector<Op*> stores_of(std::span<Op* const> loops) {
-  std::vector<Op*> stores;
-  for (const Op* loop : loops) {
-    const LoopSchedule schedule = schedule_of(*loop);
-    stores.insert(stores.end(), schedule.copies.begin(), schedule.copies.end());
-    if (schedule.product) stores.insert(stores.end(), schedule.stores.begin(), schedule.stores.end());
-  }
+// What the loop puts into places.
+std::vector<Op*> stores_of(const Op& loop) {
+  LoopSchedule schedule = schedule_of(loop);
+  std::vector<Op*> stores = std::move(schedule.copies);
+  if (schedule.product) stores.insert(stores.end(), schedule.stores.begin(), schedule.stores.end());
   return stores;
 }
+
+bool is_within(const Op& op, const Op& loop) {
+  const Op* around = &op;
+  while (around && around != &loop) around = around->parent->parent;
+  return around != nullptr;
+}
+
+// Loops in the order in which they are pipelined, and what is found out of all of them at once: a function may have a
+// hundred loops.
+class Loops {
+ public:
+  Loops(const Func& func, std::vector<Op*> loops) : loops_(std::move(loops)) {
+    if (loops_.empty()) return;
+    const AxisAnalysis axis(func);
+    for (const Op* loop : loops_) {
+      never_negative_.push_back(axis.info(ForLoop(*loop).induction()).non_negative);
+      stores_.push_back(stores_of(*loop));
+    }
+  }
+
+  size_t count() const { return loops_.size(); }
+  Op& operator[](size_t i) const { return *loops_[i]; }
+  bool never_negative(size_t i) const { return never_negative_[i]; }
+
+  /// What those behind number i put into places.
+  std::vector<Op*> stores_behind(size_t i) const {
+    std::vector<Op*> stores;
+    for (size_t k = i + 1; k < count(); ++k) stores.insert(stores.end(), stores_[k].begin(), stores_[k].end());
+    return stores;
+  }
+
+  /// Number i is pipelined, which changes the loops within.
+  void changed(size_t i) {
+    for (size_t k = i + 1; k < count() && is_within(*loops_[k], *loops_[i]); ++k) stores_[k] = stores_of(*loops_[k]);
+  }
+
+ private:
+  const std::vector<Op*> loops_;
+  std::vector<bool> never_negative_;
+  std::vector<std::vector<Op*>> stores_;
+};
 
 }  // namespace
 
 void passes::pipeline(Func& func, PassContext& context) {
-  std::vector<Op*> loops;
+  std::vector<Op*> pipelined;
   std::unordered_set<const Op*> unpipelined;  // by the user's word
   walk(func.body, [&](Op& op) {
     if (op.opcode != Opcode::For) return;
     const int64_t stages = stages_of(op, func);
     if (stages > 1)
-      loops.push_back(&op);
+      pipelined.push_back(&op);
     else if (op.get(attr::warp_specialize) >= 2 && has_product(op))
       context.transfers.push_back({op.loc, no_copy_warps(fmt::format("num_stages is {}", stages)), ""});
     if (func.num_stages() > 1 && is_short(op))
       context.transfers.push_back({op.loc, "loads of the iteration itself, as the loop has four at most", ""});
     if (op.has(attr::num_stages) && op.get(attr::num_stages) <= 1) unpipelined.insert(&op);
   });
+  Loops loops(func, std::move(pipelined));
   Partition partition(func, context.target);
-  for (size_t i = 0; i < loops.size(); ++i) {
-    Op* loop = loops[i];
-    const bool may_join = !unpipelined.contains(loop->parent->parent);
-    LoopPipeliner(*loop, func, context, partition, may_join, stores_of(std::span(loops).subspan(i + 1))).run();
-    loop->set(attr::num_stages, 1);
+  for (size_t i = 0; i < loops.count(); ++i) {
+    Op& loop = loops[i];
+    const bool may_join = !unpipelined.contains(loop.parent->parent);
+    LoopPipeliner(loop, func, context, partition, may_join, loops.never_negative(i), loops.stores_behind(i)).run();
+    loop.set(attr::num_stages, 1);
+    loops.changed(i);
   }
   for (Transfer& told : partition.balance()) context.transfers.push_back(std::move(told));
-  if (!loops.empty()) canonicalize(func, context);
+  if (loops.count()) canonicalize(func, context);
   read_late(func);
 }
 

@@ -59,6 +59,30 @@ TEST(SharedPlan, PlacesThatAreNotNeededAtATimeShareMemory) {
             (Places{0, 1, 2, 1}));
 }
 
+TEST(SharedNeeds, FollowsTheSlotsThatAreTried) {
+  Diagnostics diags;
+  auto func = ir::read(R"(func @f(%0: f16 "x") {num_warps = 4} {
+  %1 = splat %0 : tile<64x64xf16>
+  %2 = shared_alloc {slots = 1} : shared<64x64xf16>
+  shared_store %1, %2
+  %3 = shared_read %2 : tile<64x64xf16>
+  return
+}
+)",
+                       "f.tile", diags);
+  ASSERT_TRUE(func) << diags.render();
+  ir::Op* alloc = nullptr;
+  ir::walk(func->body, [&](ir::Op& op) {
+    if (op.opcode == ir::Opcode::SharedAlloc) alloc = &op;
+  });
+  SharedNeeds needs(*func);
+  for (int64_t slots : {1, 3, 2}) {
+    alloc->set(ir::attr::slots, slots);
+    EXPECT_EQ(needs.bytes(), slots * kPlace);
+    EXPECT_EQ(needs.bytes(), plan_shared(*func).bytes);
+  }
+}
+
 TEST(SharedPlan, RoomIsTakenFromTheFirstUseOn) {
   EXPECT_EQ(offsets(R"(
   %10 = shared_alloc {slots = 1} : shared<64x64xf16>
