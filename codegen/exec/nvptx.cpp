@@ -325,14 +325,14 @@ void replace_calls(llvm::Function& f, const lower::AsmBlock& block) {
 namespace {
 
 // The variable that the host sets to the address of what asserts write to; 0: nobody reads that.
-llvm::Value* failure_address(llvm::IRBuilder<>& b, llvm::Module& module) {
+llvm::Value* failure_variable(llvm::IRBuilder<>& b, llvm::Module& module) {
   llvm::GlobalVariable* variable = module.getGlobalVariable(kFailureVariable);
   if (!variable) {
     variable = new llvm::GlobalVariable(module, b.getInt64Ty(), false, llvm::GlobalValue::ExternalLinkage,
                                         b.getInt64(0), kFailureVariable, nullptr, llvm::GlobalValue::NotThreadLocal, 1);
     variable->setExternallyInitialized(true);
   }
-  return b.CreateAlignedLoad(b.getInt64Ty(), variable, llvm::Align(8), /*isVolatile=*/true);
+  return b.CreatePtrToInt(variable, b.getInt64Ty());
 }
 
 // What vprintf takes behind the format, in order: the program, coordinates, and the value as its kind says.
@@ -373,7 +373,7 @@ void replace_print(llvm::CallInst& call, const std::vector<uint32_t>& immediates
 
 // Replaces calls of rows whose body is no assembly; false if the row has one.
 bool replace_special(llvm::Function& f, const HwInfo& row, const std::string& modifiers) {
-  const bool address = row.name == "failure_address" || row.name == "shared_base";
+  const bool address = row.name == "failure_variable" || row.name == "shared_base";
   if (!address && row.name != "print") return false;
   for (llvm::User* user : llvm::make_early_inc_range(f.users())) {
     auto& call = *llvm::cast<llvm::CallInst>(user);
@@ -383,7 +383,7 @@ bool replace_special(llvm::Function& f, const HwInfo& row, const std::string& mo
     }
     llvm::IRBuilder<> b(&call);
     call.replaceAllUsesWith(row.name == "shared_base" ? shared_array_address(b, *f.getParent())
-                                                      : failure_address(b, *f.getParent()));
+                                                      : failure_variable(b, *f.getParent()));
     call.eraseFromParent();
   }
   f.eraseFromParent();

@@ -159,7 +159,7 @@ void lower_DeviceAssert(Lowering& l, const ir::Op& op) {
     if (Lowering::canonical_register(type, r) == r) holds = l.b.CreateAnd(holds, l.get(op.operand(0))[size_t(r)]);
   l.asserts.push_back({op.loc, op.get(ir::attr::text)});
   l.hw("check",
-       {l.b.CreateNot(holds), l.i32(int64_t(l.asserts.size()) - 1), l.hw("failure_address", {}), l.site(op.loc)});
+       {l.b.CreateNot(holds), l.i32(int64_t(l.asserts.size()) - 1), l.hw("failure_variable", {}), l.site(op.loc)});
 }
 
 }  // namespace tegula::lower

@@ -392,7 +392,7 @@ void emu_check(uint32_t failed, uint32_t number, uint64_t, uint32_t site, uint32
   fault.where = {site, place};
   worker.abandon(fault);
 }
-uint64_t emu_failure_address() { return 0; }
+uint64_t emu_failure_variable() { return 0; }
 
 float emu_ex2_approx_f32(float value) { return approximate_ex2(value); }
 float emu_ex2_approx_ftz_f32(float value) { return flush(approximate_ex2(flush(value))); }

@@ -38,6 +38,28 @@ std::string printed(const std::string& text, LaunchOptions options, Grid grid) {
   return testing::internal::GetCapturedStdout();
 }
 
+// What a program reads to tell of a failure it reads when an assert fails.
+TEST(Debug, AssertsThatHoldReadNothing) {
+  const std::string text = R"(import triton
+import triton.language as tl
+
+@triton.jit
+def kernel(x):
+    i = tl.arange(0, 128)
+    tl.device_assert(i + tl.program_id(0) < 1000, "too many")
+    tl.store(x + i, i)
+)";
+  const ArgType array{.elem = Elem::I32, .pointer = true, .divisible_by = 16};
+  const std::string ptx =
+      Program::parse(text, "k.py").kernel("kernel").compile(std::vector{array}, {.debug = 1}, "sm_90a").ptx;
+  const std::regex loads_behind_branch("@!%p[0-9]+ bra meet; ld.volatile.global");
+  const auto count = [&](const std::regex& what) {
+    return std::distance(std::sregex_iterator(ptx.begin(), ptx.end(), what), std::sregex_iterator());
+  };
+  EXPECT_GE(count(loads_behind_branch), 1) << ptx;
+  EXPECT_EQ(count(std::regex("ld\\.(volatile\\.)?global")), count(loads_behind_branch)) << ptx;
+}
+
 TEST(Debug, Prints) {
   EXPECT_EQ(printed("i = tl.arange(0, 4)\nv = tl.load(x + i)\ntl.device_print('v', v)\nprint('100% of', tl.sum(v, 0))",
                     {.num_warps = 2}, {2}),
