@@ -1,13 +1,13 @@
-"""torch.compile with Triton or with Tegula below it: a Llama block and a convolutional block, forward and backward.
+"""torch.compile with Triton or with Tegula below it: blocks of models (compiled_blocks.py), forward and backward.
 
-    torch_compile.py {triton,tegula,both} [--blocks llama conv] [--threads N] [--rounds 20]
+    torch_compile.py {triton,tegula,both} [--blocks llama conv ...] [--threads N] [--rounds 20]
 
 Prints for each block: seconds of the first forward and backward, of them in kernel compilation; how many kernels of
 Inductor's ran and who compiled them; the time of a step, and of its kernels of Inductor's alone; the largest relative
 errors of output and gradients against eager float32. For cold figures give fresh folders by TORCHINDUCTOR_CACHE_DIR,
 TRITON_CACHE_DIR and TEGULA_CACHE_DIR. `--threads`: processes that compile for Triton (default: Inductor's own choice;
-with 1 the seconds in kernel compilation are known). `both` runs the two one after the other, each with fresh caches and one
-thread, and prints each kernel's times side by side; then both processes run steps in turns (Triton, Tegula, Triton), and the
+with 1 the seconds in kernel compilation are known). `both` runs the two one after the other, each with fresh caches and, if
+nothing is said, one thread, and prints each kernel's times side by side; then both processes run steps in turns (Triton, Tegula, Triton), and the
 median ratio of the times and that of Triton's two are printed.
 """
 
@@ -25,60 +25,11 @@ import time
 
 import torch
 import torch._inductor.config as inductor_config
-from torch import nn
+
+from compiled_blocks import BLOCKS
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "bindings" / "python"))
 
-
-class LlamaBlock(nn.Module):
-
-    def __init__(self, width=2048, heads=16, hidden=5632):
-        super().__init__()
-        self.heads = heads
-        self.norm1, self.norm2 = nn.RMSNorm(width), nn.RMSNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
-        self.gate, self.up = nn.Linear(width, hidden, bias=False), nn.Linear(width, hidden, bias=False)
-        self.down = nn.Linear(hidden, width, bias=False)
-        half = width // heads // 2
-        angles = torch.outer(torch.arange(4096.0), 10000.0**(-torch.arange(half) / half))
-        self.register_buffer("cos", angles.cos(), persistent=False)
-        self.register_buffer("sin", angles.sin(), persistent=False)
-
-    def rotated(self, x):
-        a, b = x.float().chunk(2, -1)
-        cos, sin = self.cos[:x.shape[-2]], self.sin[:x.shape[-2]]
-        return torch.cat((a * cos - b * sin, a * sin + b * cos), -1).to(x.dtype)
-
-    def forward(self, x):
-        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv(self.norm1(x)).chunk(3, -1))
-        a = nn.functional.scaled_dot_product_attention(self.rotated(q), self.rotated(k), v, is_causal=True)
-        x = x + self.out(a.transpose(1, 2).flatten(2))
-        y = self.norm2(x)
-        return x + self.down(nn.functional.silu(self.gate(y)) * self.up(y))
-
-    @staticmethod
-    def example():
-        return torch.randn(4, 2048, 2048)
-
-
-class ConvBlock(nn.Module):
-
-    def __init__(self, channels=128):
-        super().__init__()
-        self.conv1, self.conv2 = (nn.Conv2d(channels, channels, 3, padding=1, bias=False) for _ in range(2))
-        self.norm1, self.norm2 = nn.BatchNorm2d(channels), nn.GroupNorm(8, channels)
-
-    def forward(self, x):
-        y = nn.functional.relu(self.norm1(self.conv1(x)))
-        y = nn.functional.silu(self.norm2(self.conv2(y)) + x)
-        return nn.functional.max_pool2d(y, 2)
-
-    @staticmethod
-    def example():
-        return torch.randn(32, 128, 56, 56)
-
-
-BLOCKS = {"llama": LlamaBlock, "conv": ConvBlock}
 PAIRS = 15  #: rounds of steps in turns
 READY = "ready\n"  #: what a process prints that awaits the names of blocks whose steps it is to time
 
@@ -154,10 +105,8 @@ def measure(name, arguments, watch):
     x = BLOCKS[name].example().cuda().requires_grad_()
     eager = step(block, x, gradient := torch.randn_like(block(x)) / 8).detach()
     expected = [eager, x.grad, *(p.grad for p in block.parameters())]
-    block, x = block.bfloat16(), x.detach().bfloat16().requires_grad_()
-    if name == "llama":
-        block.cos, block.sin = block.cos.float(), block.sin.float()
-    gradient = gradient.bfloat16()
+    block, x = block.to_bfloat16(), x.detach().bfloat16().requires_grad_()
+    gradient = gradient.to(block(x).dtype)
     compiled = torch.compile(block)
     begin = time.perf_counter()
     out = step(compiled, x, gradient)
@@ -170,7 +119,7 @@ def measure(name, arguments, watch):
     work = lambda: step(compiled, x, gradient)
     median = step_time(work, arguments.rounds)
     total, by_name = kernel_times(work, 10)
-    print(f"{name:6} {arguments.by:7} first step {first:6.2f} s; {kernels} kernels, {launches} launches; step "
+    print(f"{name:9} {arguments.by:7} first step {first:6.2f} s; {kernels} kernels, {launches} launches; step "
           f"{median:7.3f} ms, Inductor's kernels {total:8.1f} us; largest error {max(errors):.2e}")
     for kernel, us in sorted(by_name.items(), key=lambda e: -e[1]):
         print(f"    {us:8.2f} us  {kernel}")
@@ -185,7 +134,7 @@ class Alone:
         path = pathlib.Path(self.folder.name)
         caches = {f"{name}_CACHE_DIR": str(path / name) for name in ("TORCHINDUCTOR", "TRITON", "TEGULA")}
         self.process = subprocess.Popen(
-            [sys.executable, __file__, by, "--threads", "1", "--rounds", str(arguments.rounds), "--json", str(path / "out.json"),
+            [sys.executable, __file__, by, "--threads", str(arguments.threads or 1), "--rounds", str(arguments.rounds), "--json", str(path / "out.json"),
              "--turns", "--blocks", *arguments.blocks], env={**os.environ, **caches}, text=True, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE)
         while (line := self.process.stdout.readline()) and line != READY:
