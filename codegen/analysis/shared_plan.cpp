@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <climits>
 #include <optional>
-#include <ranges>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -203,7 +202,8 @@ class RoomPlan {
 
   void number_ops(const ir::Block& block) {
     const ir::Op* commit = nullptr;  // the next one, if it is plain to see
-    for (const auto& op : std::views::reverse(block.ops)) {
+    for (auto it = block.ops.rbegin(); it != block.ops.rend(); ++it) {
+      const auto& op = *it;
       if (op->opcode == ir::Opcode::AsyncCommit)
         commit = op.get();
       else if (!op->regions.empty() && !op->info().isolates())
