@@ -320,22 +320,7 @@ TEST(EmulatorFault, PlacesOfShufflesComeFromDebugInformation) {
   auto device = make_emulator();
   KernelImage image = make_image({}, branch("  %a = call i32 @tegula.hw.shfl_bfly_b32(i32 %t, i32 1), !dbg !9",
                                             "  %b = call i32 @tegula.hw.shfl_bfly_b32(i32 %t, i32 2), !dbg !10"));
-  std::string text(image.bitcode.begin(), image.bitcode.end());
-  text.replace(text.find(") #0 {"), 6, ") #0 !dbg !4 {");
-  text += R"(
-!llvm.module.flags = !{!0}
-!llvm.dbg.cu = !{!1}
-!0 = !{i32 2, !"Debug Info Version", i32 3}
-!1 = distinct !DICompileUnit(language: DW_LANG_C, file: !2, emissionKind: LineTablesOnly)
-!2 = !DIFile(filename: "row.py", directory: "")
-!4 = distinct !DISubprogram(name: "k", scope: !2, file: !2, line: 1, type: !5, unit: !1, spFlags: DISPFlagDefinition)
-!5 = !DISubroutineType(types: !6)
-!6 = !{}
-!9 = !DILocation(line: 12, column: 3, scope: !4)
-!10 = !DILocation(line: 14, column: 7, scope: !4)
-)";
-  image.bitcode.assign(text.begin(), text.end());
-  std::string message = error_of_launch(*device->load(image), {1});
+  std::string message = error_of_launch(*device->load(with_places(image, "row.py", {{12, 3}, {14, 7}})), {1});
   EXPECT_CONTAINS(message, "thread 0 is in shfl_bfly_b32 at row.py:12:3, thread 16 in shfl_bfly_b32 at row.py:14:7");
 }
 
