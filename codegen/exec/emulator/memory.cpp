@@ -14,11 +14,15 @@ namespace tegula::emulator {
 namespace {
 
 constexpr size_t kAllocationAlignment = 256;
-constexpr size_t kRedZone = 256;  ///< after each allocation, so that a short overrun never reaches the next one
+constexpr size_t kLeastRedZone = 4096, kMostRedZone = 1 << 20;
 constexpr size_t kFreedRemembered = 64;
 constexpr uint64_t kNear = 64 << 20;  ///< farther from any allocation than this, a message names none
 
 constexpr size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
+
+/// Bytes behind an allocation that belong to none, so that an overrun never reaches the next one unseen: as many again,
+/// since a wrong row or a wrong grid overruns by a part of the array. Nothing touches them: the host gives no pages.
+constexpr size_t red_zone(size_t bytes) { return std::clamp(bytes, kLeastRedZone, kMostRedZone); }
 
 }  // namespace
 
@@ -92,7 +96,7 @@ GlobalMemory::~GlobalMemory() {
 uint64_t GlobalMemory::allocate(size_t bytes) {
   void* memory = nullptr;
   if (bytes < SIZE_MAX / 2)
-    memory = std::aligned_alloc(kAllocationAlignment, round_up(bytes, kAllocationAlignment) + kRedZone);
+    memory = std::aligned_alloc(kAllocationAlignment, round_up(bytes + red_zone(bytes), kAllocationAlignment));
   if (!memory)
     throw DeviceError(fmt::format("the emulator cannot allocate {} bytes: the host has no memory left", bytes));
   std::memset(memory, kPoison, bytes);
