@@ -1,6 +1,7 @@
 // Structured control flow to LLVM blocks; carried values become phis, one for each distinct register.
 #include <algorithm>
 
+#include "codegen/analysis/op_cost.h"
 #include "codegen/ir/flow.h"
 #include "codegen/lower/lowering.h"
 
@@ -88,10 +89,58 @@ llvm::Value* goes_on(Lowering& l, llvm::Value* i, llvm::Value* upper, llvm::Valu
   return l.b.CreateSelect(forward, l.b.CreateICmpSLT(i, upper), above);
 }
 
-void keep_invariants_inside(llvm::Instruction* latch) {
+// A thread that has so many bytes on their way keeps memory busy where its SM runs a quarter of the threads that it
+// could.
+constexpr int kBytesOnTheirWay = 32;
+constexpr int kMostInstructions = 512;  ///< in iterations that follow each other: 8 KB
+
+// How many iterations of a loop had better follow each other without a branch, so that their loads are on their way at
+// a time: 1 where threads meet or store between them. The assembler would do so by itself, but not where loads have
+// predicates. Iterations that are left over run one by one: few where the number is not known, since then they can be
+// all there are.
+int iterations_at_once(const ir::ForLoop& loop) {
+  int bytes = 0;
+  double instructions = 1;
+  for (const auto& op : loop.body().ops) {
+    if (op->has(ir::Terminator)) continue;
+    const bool is_load = op->opcode == ir::Opcode::Load && !op->get(ir::attr::volatile_);
+    if ((!is_load && !op->has(ir::Pure)) || !op->regions.empty() || scratch_bytes(*op) > 0) return 1;
+    const ir::Value* tile = largest_tile(*op);
+    if (!tile) continue;
+    const int registers = Lowering::num_registers(tile->type);
+    instructions += registers * slots_of_element(*op);
+    if (is_load) bytes += registers * std::max(op->result()->type.bits(), 8) / 8;
+  }
+  if (bytes == 0) return 1;
+  const std::vector<ir::Value*> bounds = loop.bounds();
+  const bool known = std::all_of(bounds.begin(), bounds.end(), [](const ir::Value* v) { return constant_integer(v); });
+  const int most = std::min(known ? 16 : 8, int(kMostInstructions / instructions));
+  int count = 1;
+  while (2 * count <= most && count * bytes < kBytesOnTheirWay) count *= 2;
+  return count;
+}
+
+struct LoopHints {
+  bool keep_invariants_inside = false;
+  int iterations_at_once = 1;
+};
+
+void set_hints(llvm::Instruction* latch, const LoopHints& hints) {
   llvm::LLVMContext& context = latch->getContext();
-  llvm::Metadata* off = llvm::MDNode::get(context, llvm::MDString::get(context, "llvm.licm.disable"));
-  llvm::MDNode* loop = llvm::MDNode::getDistinct(context, {nullptr, off});
+  llvm::SmallVector<llvm::Metadata*> nodes{nullptr};
+  const auto add = [&](const char* name, llvm::ArrayRef<llvm::Metadata*> values = {}) {
+    llvm::SmallVector<llvm::Metadata*> node{llvm::MDString::get(context, name)};
+    node.append(values.begin(), values.end());
+    nodes.push_back(llvm::MDNode::get(context, node));
+  };
+  if (hints.keep_invariants_inside) add("llvm.licm.disable");
+  if (hints.iterations_at_once > 1) {
+    llvm::Type* i32 = llvm::Type::getInt32Ty(context);
+    add("llvm.loop.unroll.count",
+        llvm::ConstantAsMetadata::get(llvm::ConstantInt::get(i32, unsigned(hints.iterations_at_once))));
+  }
+  if (nodes.size() == 1) return;
+  llvm::MDNode* loop = llvm::MDNode::getDistinct(context, nodes);
   loop->replaceOperandWith(0, loop);
   latch->setMetadata(llvm::LLVMContext::MD_loop, loop);
 }
@@ -130,7 +179,7 @@ void lower_For(Lowering& l, const ir::Op& op) {
   next.insert(next.begin(), Regs{l.b.CreateAdd(i, step, "", false, sign)});
   carried.add_incoming(next);
   llvm::Instruction* latch = l.b.CreateBr(header);
-  if (has_inner_dots(op)) keep_invariants_inside(latch);
+  set_hints(latch, {.keep_invariants_inside = has_inner_dots(op), .iterations_at_once = iterations_at_once(loop)});
   done->insertInto(header->getParent());  // behind the bodies: the assembler's code lies in this order
   l.b.SetInsertPoint(done);
 }

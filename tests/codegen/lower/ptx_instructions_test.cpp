@@ -346,6 +346,41 @@ def bag(numbers_ptr, table_ptr, out_ptr, count):
   EXPECT_EQ(count(ptx, "add\\.s64\\s+(%rd[0-9]+), \\1, 4;"), 1) << ptx;
 }
 
+// Loads of a few bytes a thread, of many iterations at a time: the assembler would not make them of the loop, because
+// of the masks. Where iterations store, what follows could not pass the stores anyway; wide loads need no more.
+TEST(PtxInstructions, NarrowLoadsOfIterationsFollowEachOther) {
+  const char* text = R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def columns(x_ptr, out_ptr, rows, width, LAST: tl.constexpr, ROWS: tl.constexpr, STORES: tl.constexpr):
+    row, col = tl.arange(0, ROWS), tl.program_id(0) * 64 + tl.arange(0, 64)
+    total = tl.zeros([ROWS, 64], tl.float32)
+    for first in range(0, LAST if LAST > 0 else rows, ROWS):
+        at = (first + row)[:, None] * 4096 + col[None, :]
+        x = tl.load(x_ptr + at, mask=(col < width)[None, :], other=0)
+        total += x.to(tl.float32)
+        if STORES:
+            tl.store(x_ptr + at, x * 2, mask=(col < width)[None, :])
+    tl.store(out_ptr + col, tl.sum(total, axis=0), mask=col < width)
+)";
+  const Kernel kernel = Program::parse(text, "columns.py").kernel("columns");
+  const auto loads = [&](int last, int rows, bool stores) {
+    const ArgType pointer{.elem = Elem::BF16, .pointer = true, .divisible_by = 16};
+    const ArgType number{.elem = Elem::I32}, width{.elem = Elem::I32, .divisible_by = 16};
+    const std::vector<ArgType> types{pointer, pointer, number, width};
+    const LaunchOptions options{.constexprs = {{"LAST", last}, {"ROWS", rows}, {"STORES", stores}}, .num_warps = 8};
+    const std::string ptx = kernel.compile(types, options, "sm_90a").ptx;
+    return count(ptx.substr(0, ptx.find("_of_many_programs")), "ld\\.global");
+  };
+  EXPECT_EQ(loads(1024, 4, false), 16) << "two bytes a thread in each iteration";
+  EXPECT_EQ(loads(0, 4, false), 8 + 1) << "the last ones of an unknown number one by one";
+  EXPECT_LE(loads(1024, 64, false), 4) << "16 bytes each";
+  EXPECT_LE(loads(1024, 4, true), 2);
+}
+
 // Sums over four warps of columns that lanes hold, four of them together.
 TEST(PtxInstructions, PartialSumsLieAlongLanes) {
   const char* text = R"(
