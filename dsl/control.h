@@ -26,8 +26,9 @@ Tile record_choice(const Operand& condition, FunctionRef<Operand()> then_value, 
 
 /// Options of a loop, as tl.range has them.
 struct LoopOptions {
-  std::optional<int> num_stages = {};        ///< iterations that loads run ahead, plus one
-  std::optional<bool> warp_specialize = {};  ///< whether warps of their own issue copies; unset: as the launch says
+  std::optional<int> num_stages = {};          ///< iterations that loads run ahead, plus one
+  std::optional<bool> warp_specialize = {};    ///< whether warps of their own issue copies; unset: as the launch says
+  std::optional<int> loop_unroll_factor = {};  ///< iterations that run without a branch; unset: the compiler decides
 };
 
 /// The numbers of a loop of the kernel; made by range() for one `for` statement.

@@ -94,11 +94,12 @@ llvm::Value* goes_on(Lowering& l, llvm::Value* i, llvm::Value* upper, llvm::Valu
 constexpr int kBytesOnTheirWay = 32;
 constexpr int kMostInstructions = 512;  ///< in iterations that follow each other: 8 KB
 
-// How many iterations of a loop had better follow each other without a branch, so that their loads are on their way at
-// a time: 1 where threads meet or store between them. The assembler would do so by itself, but not where loads have
-// predicates. Iterations that are left over run one by one: few where the number is not known, since then they can be
-// all there are.
+// How many iterations of a loop follow each other without a branch: what the text asks for, or else so many that their
+// loads keep memory busy. That is 1 where threads meet or store between them. The assembler would do so by itself, but
+// not where loads have predicates. Iterations that are left over run one by one: few where the number is not known,
+// since then they can be all there are.
 int iterations_at_once(const ir::ForLoop& loop) {
+  if (const int64_t asked = loop.op().get(ir::attr::unroll)) return int(asked);
   int bytes = 0;
   double instructions = 1;
   for (const auto& op : loop.body().ops) {

@@ -267,6 +267,7 @@ LoopRange::LoopRange(const Operand& lower, const Operand& upper, const Operand& 
   range.step = {trace.value_of(step), loc};
   if (options.num_stages) range.num_stages = {dsl::Int(*options.num_stages), loc};
   if (options.warp_specialize) range.warp_specialize = {dsl::Val(*options.warp_specialize), loc};
+  if (options.loop_unroll_factor) range.unroll = {dsl::Int(*options.loop_unroll_factor), loc};
   loop_ = new Loop(trace, std::move(range), loc);
 }
 

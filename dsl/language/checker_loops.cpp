@@ -264,6 +264,8 @@ dsl::Range Checker::parse_range(const std::string& name, const std::vector<Argum
       range.num_stages = {a.value, a.loc};
     } else if (a.name == "warp_specialize") {
       range.warp_specialize = {a.value, a.loc};
+    } else if (a.name == "loop_unroll_factor") {
+      range.unroll = {a.value, a.loc};
     }
   }
   if (bounds.empty() || bounds.size() > 3 || (step && bounds.size() == 3)) {

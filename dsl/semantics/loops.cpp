@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -51,6 +52,19 @@ bool check_stages(Sema& s, Range& range) {
   return false;
 }
 
+// A hint: no number is wrong.
+bool check_unroll(Sema& s, Range& range) {
+  if (Val& value = range.unroll->value; value.is<bool>()) value = Int(value.as<bool>());
+  const Placed given = *range.unroll;
+  if (given.value.is<Int>()) return true;
+  range.unroll.reset();
+  if (given.value.is<None>() || given.value.is_poison()) return true;
+  s.at(given.loc);
+  s.error(fmt::format("loop_unroll_factor takes a compile-time integer, found {}", describe(given.value)),
+          given.value.is_value() ? "declare the parameter it comes from as tl.constexpr" : "");
+  return false;
+}
+
 bool check_warp_specialize(Sema& s, Range& range) {
   const Placed given = *range.warp_specialize;
   if (given.value.is<bool>()) return true;
@@ -67,6 +81,7 @@ bool check_range(Sema& s, Range& range) {
   const Loc loc = s.loc;
   bool ok = !range.num_stages || check_stages(s, range);
   ok = (!range.warp_specialize || check_warp_specialize(s, range)) && ok;
+  ok = (!range.unroll || check_unroll(s, range)) && ok;
   for (Placed* bound : {&range.lower, &range.upper, &range.step}) ok = check_bound(s, range, *bound) && ok;
   if (ok && range.step.value.is<Int>() && range.step.value.as<Int>() == 0) {
     s.at(range.step.loc);
@@ -139,6 +154,8 @@ Loop::Loop(Sema& s, const Range& range, std::vector<Variable> variables)
   if (known && range.num_stages) attrs[ir::attr::num_stages] = range.stages();
   if (known && range.warp_specialize)
     attrs[ir::attr::warp_specialize] = int64_t(range.warp_specialize->value.as<bool>() ? 2 : 1);
+  if (known && range.unroll)
+    attrs[ir::attr::unroll] = std::clamp<int64_t>(range.unroll->value.as<Int>().clamped(), 0, 256);
   create(ir::Opcode::For, {bounds.lower, bounds.upper, bounds.step}, std::move(attrs));
   ir::Value* index = ir::ForLoop(*op_).body().add_arg(bounds.lower->type);
   if (known) index_ = index;

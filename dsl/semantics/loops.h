@@ -24,13 +24,15 @@ struct Range {
   Placed lower = {Int(0)}, upper = {}, step = {Int(1)};
   std::optional<Placed> num_stages = {};
   std::optional<Placed> warp_specialize = {};  ///< whether warps of their own copy; none: as the launch says
+  std::optional<Placed> unroll = {};           ///< iterations without a branch; none: the compiler decides
 
   /// Whether each bound has a value; false after an error in one of them.
   bool is_known() const;
   int64_t stages() const { return num_stages->value.as<Int>().clamped(); }
 };
 /// Reports what no range can have: bounds that are no integers, a step of 0, a number of stages out of its range, a
-/// warp_specialize that is no bool. Bools become integers otherwise, options of None none. False after an error.
+/// warp_specialize that is no bool, an unroll that is no integer. Bools become integers otherwise, options of None
+/// none. False after an error.
 bool check_range(Sema& s, Range& range);
 
 /// Lower bound, upper bound and step of a range that is known, as values of one type: int64 if a bound asks for it,

@@ -381,6 +381,33 @@ def columns(x_ptr, out_ptr, rows, width, LAST: tl.constexpr, ROWS: tl.constexpr,
   EXPECT_LE(loads(1024, 4, true), 2);
 }
 
+TEST(PtxInstructions, IterationsThatTheTextAsksFor) {
+  const auto loads = [](const char* factor) {
+    const std::string text = fmt::format(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def sum_of(x_ptr, n):
+    i, total = tl.arange(0, 2048), tl.zeros([2048], tl.float32)
+    for first in tl.range(0, n, 2048, loop_unroll_factor={}):
+        total += tl.load(x_ptr + first + i)
+    tl.store(x_ptr + i, total)
+)",
+                                         factor);
+    const ArgType pointer{.elem = Elem::F32, .pointer = true, .divisible_by = 16};
+    const std::vector<ArgType> types{pointer, ArgType{.elem = Elem::I32}};
+    const std::string ptx =
+        Program::parse(text, "sum.py").kernel("sum_of").compile(types, {.num_warps = 4}, "sm_90a").ptx;
+    return count(ptx.substr(0, ptx.find("_of_many_programs")), "ld\\.global");
+  };
+  const int rest = loads("1");
+  EXPECT_LE(rest, 8) << "four accesses of 16 bytes each";
+  EXPECT_EQ(loads("8"), 8 * 4 + 4);
+  EXPECT_EQ(loads("16"), 16 * 4 + 4);
+}
+
 // Sums over four warps of columns that lanes hold, four of them together.
 TEST(PtxInstructions, PartialSumsLieAlongLanes) {
   const char* text = R"(

@@ -163,6 +163,12 @@ TEST_F(Messages, StagesByAFlag) {
             "no error");
   EXPECT_EQ(error_of("    for i in tl.range(0, 8, warp_specialize=2):\n        tl.store(x + i, 1.0)\n"),
             "warp_specialize takes a compile-time bool, found the int 2");
+  for (const char* factor : {"4", "None", "1", "0", "-1", "1000", "B == 4"})
+    EXPECT_EQ(error_of(fmt::format(
+                  "    for i in tl.range(0, 8, loop_unroll_factor={}):\n        tl.store(x + i, 1.0)\n", factor)),
+              "no error");
+  EXPECT_EQ(error_of("    for i in tl.range(0, 8, loop_unroll_factor=1.5):\n        tl.store(x + i, 1.0)\n"),
+            "loop_unroll_factor takes a compile-time integer, found the float 1.5");
 }
 
 TEST_F(Messages, KernelsInCpp) {
