@@ -21,14 +21,13 @@ import triton
 import triton.language as tl
 
 from tiles import (activate, aligned_elements, begin_aligned, columns, divide, divide_rows, extent, fitting_rows, in_line,
-                   inside, load_vector, narrow_and_wide_rows, piece_mask, quantised, row_scale, row_sum, unit_of_rows, united,
-                   warp_sums)
+                   inside, load_vector, piece_mask, quantised, row_configs, row_scale, row_sum, unit_of_rows, united, warp_sums)
 
-WARPS = [4, 8, 16, 32, 2, 1]
 # Registers a thread at most, by warps: fewer of them, and more programs run at a time.
 LIMITS = {1: [None], 2: [None], 4: [None, 128], 8: [None, 80, 64], 16: [None, 40, 64], 32: [None, 32]}
 # Likewise where a program takes two rows, which share the weights.
 LIMITS_OF_TWO = {1: [None], 2: [None], 4: [128], 8: [64], 16: [None], 32: [None]}
+MOST_STAGES = {1: 3, 2: 3, 4: 3, 8: 3, 16: 3, 32: 2}
 
 
 def unit(args):
@@ -44,20 +43,7 @@ def unit(args):
 
 
 def configs():
-    found = []
-    for warps in WARPS:
-        for limit in LIMITS[warps]:
-            for eviction in ["", "evict_last"]:
-                whole = {"ROWS": 1, "STAGES": 0, "PIECE": 0, "EVICTION": eviction}
-                found.append(triton.Config(whole, num_warps=warps, maxnreg=limit))
-        for stages in [1, 2, 3] if warps < 32 else [1, 2]:
-            found.append(triton.Config({"ROWS": 1, "STAGES": stages, "PIECE": 0, "EVICTION": ""}, num_warps=warps))
-    for rows in [2, 4, 8, 16, 32]:
-        for warps in WARPS:
-            for limit in LIMITS_OF_TWO[warps] if rows == 2 else [None]:
-                several = {"ROWS": rows, "STAGES": 0, "PIECE": 0, "EVICTION": ""}
-                found.append(triton.Config(several, num_warps=warps, maxnreg=limit))
-    return found + narrow_and_wide_rows(WARPS)
+    return row_configs(LIMITS, LIMITS_OF_TWO, MOST_STAGES)
 
 
 def fitting(configs, named_args, **kwargs):

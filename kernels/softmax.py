@@ -13,11 +13,12 @@ import triton
 import triton.language as tl
 
 from tiles import (aligned_elements, begin_aligned, columns, extent, fitting_rows, in_line, inside, join_sums,
-                   narrow_and_wide_rows, piece_mask, row_max, row_sum, to_row, unit_of_rows, warp_maxima, warp_sums)
+                   piece_mask, row_configs, row_max, row_sum, to_row, unit_of_rows, warp_maxima, warp_sums)
 
-WARPS = [4, 8, 16, 32, 2, 1]
 # Registers a thread at most, by warps: fewer of them, and more programs run at a time.
 LIMITS = {1: [None], 2: [None], 4: [None], 8: [None, 80, 64], 16: [None, 40, 64], 32: [None, 32]}
+LIMITS_OF_TWO = {1: [None], 2: [None], 4: [None], 8: [None], 16: [None], 32: [None]}
+MOST_STAGES = {1: 3, 2: 3, 4: 3, 8: 3, 16: 3, 32: 3}
 
 
 def unit(args):
@@ -29,18 +30,7 @@ def unit(args):
 
 
 def configs():
-    found = []
-    for warps in WARPS:
-        for limit in LIMITS[warps]:
-            for eviction in ["", "evict_last"]:
-                whole = {"ROWS": 1, "STAGES": 0, "PIECE": 0, "EVICTION": eviction}
-                found.append(triton.Config(whole, num_warps=warps, maxnreg=limit))
-        for stages in [1, 2, 3]:
-            found.append(triton.Config({"ROWS": 1, "STAGES": stages, "PIECE": 0, "EVICTION": ""}, num_warps=warps))
-    for rows in [2, 4, 8, 16, 32]:
-        for warps in WARPS:
-            found.append(triton.Config({"ROWS": rows, "STAGES": 0, "PIECE": 0, "EVICTION": ""}, num_warps=warps))
-    return found + narrow_and_wide_rows(WARPS)
+    return row_configs(LIMITS, LIMITS_OF_TWO, MOST_STAGES)
 
 
 def fitting(configs, named_args, **kwargs):

@@ -25,9 +25,7 @@ def shares_pieces(piece, named_args):
     return named_args["rows_class"] == 0 and named_args["cols"] >= 2 * piece
 
 
-# Elements and warps of pieces of few wide rows that have programs of their own.
-TOLD_PIECES = [(4096, 4), (8192, 8), (4096, 8), (8192, 16), (2048, 4)]
-# Words that programs tell each other, at most.
+# Words that programs exchange through memory, at most.
 MOST_WORDS = 16382
 
 
@@ -70,20 +68,36 @@ NARROW_TILES = [(64, 1), (64, 2), (128, 2), (128, 4), (256, 4), (512, 4), (1024,
 NARROW = 16
 
 
-def narrow_and_wide_rows(warps_of_pieces):
-    """Configurations of narrow rows, many a program, and of wide ones, in clusters and by pieces, with ROWS, STAGES and PIECE."""
+def row_config(rows, warps, stages=0, piece=0, eviction="", limit=None, blocks=1):
+    """A configuration of a kernel with ROWS, STAGES, PIECE and EVICTION; `limit`: registers a thread at most."""
+    values = {"ROWS": rows, "STAGES": stages, "PIECE": piece, "EVICTION": eviction}
+    return triton.Config(values, num_warps=warps, num_ctas=blocks, maxnreg=limit)
+
+
+def row_configs(limits, limits_of_two, most_stages):
+    """Configurations of rows of any width: one row a program, several, many narrow ones, rows in clusters and by pieces. By the
+    number of warps: the limits of registers a thread for programs of one row and of two, and the most STAGES."""
+    warp_counts = [4, 8, 16, 32, 2, 1]
     found = []
+    for warps in warp_counts:
+        for limit in limits[warps]:
+            for eviction in ["", "evict_last"]:
+                found.append(row_config(1, warps, eviction=eviction, limit=limit))
+        for stages in range(1, most_stages[warps] + 1):
+            found.append(row_config(1, warps, stages))
+    for rows in [2, 4, 8, 16, 32]:
+        for warps in warp_counts:
+            for limit in limits_of_two[warps] if rows == 2 else [None]:
+                found.append(row_config(rows, warps, limit=limit))
     for rows, warps in NARROW_TILES:
-        found.append(triton.Config({"ROWS": rows, "STAGES": 0, "PIECE": 0, "EVICTION": ""}, num_warps=warps))
+        found.append(row_config(rows, warps))
     for blocks, warps, stages, limit in CLUSTERS:
-        divided = {"ROWS": 1, "STAGES": stages, "PIECE": 0, "EVICTION": ""}
-        found.append(triton.Config(divided, num_warps=warps, num_ctas=blocks, maxnreg=limit))
+        found.append(row_config(1, warps, stages, limit=limit, blocks=blocks))
     for piece in [4096, 8192]:
-        for warps in warps_of_pieces:
-            found.append(triton.Config({"ROWS": 1, "STAGES": 3, "PIECE": piece, "EVICTION": ""}, num_warps=warps))
+        for warps in warp_counts:
+            found.append(row_config(1, warps, 3, piece))
     for blocks, warps, piece in SHARED_PIECES:
-        shared = {"ROWS": 1, "STAGES": 2, "PIECE": piece, "EVICTION": ""}
-        found.append(triton.Config(shared, num_warps=warps, num_ctas=blocks))
+        found.append(row_config(1, warps, 2, piece, blocks=blocks))
     return found
 
 
