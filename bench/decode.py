@@ -12,7 +12,6 @@ sizes run on the emulator, with the configurations in turn, and nothing is timed
 import argparse
 import itertools
 import os
-import statistics
 
 import torch
 

@@ -6,13 +6,8 @@ sides work on the same tensors and streams.
 
 import ctypes
 import hashlib
-import os
-import pathlib
 import random
-import re
 import statistics
-import subprocess
-import tempfile
 import time
 import traceback
 from dataclasses import dataclass
@@ -95,33 +90,6 @@ class Code:
     ptx: bytes
     warps: int
     shared: int
-
-    def digest(self):
-        return hashlib.sha256(self.ptx + b"%d %d" % (self.warps, self.shared)).hexdigest()
-
-
-def compile_kernel(tegula, file, kernel, args, constexprs, warps, target, options=()):
-    """Code from `tegula compile`; args: a name -> type ("*f32", "i32:16") mapping; options: more of the command's.
-
-    Raises with the compiler's words.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        output = pathlib.Path(folder) / "kernel.ptx"
-        command = [os.path.abspath(tegula), "compile", f"{file}::{kernel}", "--emit=ptx", f"--target={target}"]
-        for name, kind in args.items():
-            command += ["--arg", f"{name}={kind}"]
-        for name, value in constexprs.items():
-            command += ["--constexpr", f"{name}={value}"]
-        command += ["--num-warps", str(warps), *options, "-o", str(output)]
-        # The command reports registers if it finds an assembler or a GPU, which takes time; here the driver tells.
-        env = dict(os.environ, PATH="", CUDA_VISIBLE_DEVICES="")
-        run = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
-        if run.returncode:
-            raise RuntimeError(f"tegula compile, exit status {run.returncode}: {(run.stderr or run.stdout).strip()}")
-        shared = re.search(r"(\d+) bytes of shared memory", run.stderr)
-        if not shared:
-            raise RuntimeError(f"tegula compile told no shared memory: {run.stderr.strip()!r}")
-        return Code(kernel, output.read_bytes(), warps, int(shared.group(1)))
 
 
 class LoadedKernel:

@@ -127,12 +127,6 @@ std::string why_no_map(const MappedArray& array, int rank) {
 int ImageTensorMap::rank() const { return int(box.size()); }
 bool TensorMaps::empty() const { return maps.empty(); }
 
-int64_t ImageTensorMap::box_bytes() const {
-  int64_t bytes = elem_bytes(elem);
-  for (int32_t extent : box) bytes *= extent;
-  return bytes;
-}
-
 bool TensorMaps::are_valid(size_t num_params) const {
   if (maps.size() > kMost || steps.size() > kMostSteps) return false;
   for (size_t i = 0; i < steps.size(); ++i) {

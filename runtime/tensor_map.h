@@ -50,7 +50,6 @@ struct ImageTensorMap {
   std::vector<int32_t> non_negative = {};  ///< steps: where one is negative, the code's coordinates are not right
 
   int rank() const;
-  int64_t box_bytes() const;
   bool operator==(const ImageTensorMap&) const;
 };
 

@@ -15,8 +15,6 @@ std::string OptionInfo::wrong(int64_t value) const {
   return fmt::format("{} is {}, expected {}", name, value, expected);
 }
 
-std::span<const OptionInfo> option_table() { return kOptions; }
-
 const OptionInfo* find_option(std::string_view name) {
   for (const OptionInfo& option : kOptions)
     if (option.name == name) return &option;

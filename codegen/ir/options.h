@@ -1,8 +1,8 @@
-// The options of options.def: attributes of a function, in every front end and in every message.
+// The options of options.def. They are attributes of a function, and all front ends and messages take their names,
+// ranges and defaults from here.
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -21,10 +21,11 @@ struct OptionInfo {
     if (rule == OrZero && value == 0) return true;
     return value >= low && value <= high && (rule != PowerOfTwo || (value & (value - 1)) == 0);
   }
-  /// Whether 0 stands for none, which is what an option is that nobody gives.
+  /// Whether 0 means that the option is not given, which is then the default.
   constexpr bool is_optional() const { return rule == OrZero; }
   constexpr bool is_none(int64_t value) const { return is_optional() && value == 0; }
-  /// Whether the value asks for nothing: none, or the default where there is nothing less. It goes without saying.
+  /// Whether the value asks for nothing: the option is not given, or has a default that is also the least value. Texts
+  /// leave such values out.
   constexpr bool asks_nothing(int64_t value) const { return fallback <= low && value == fallback; }
   /// "num_warps is 3, expected 1, 2, 4, 8, 16 or 32"
   std::string wrong(int64_t value) const;
@@ -36,9 +37,7 @@ namespace option {
 #include "codegen/ir/options.def"
 }  // namespace option
 
-/// All rows in the order of the table.
-std::span<const OptionInfo> option_table();
-/// Null: there is no such option.
+/// The row of that name; null if there is no such option.
 const OptionInfo* find_option(std::string_view name);
 
 }  // namespace tegula::ir

@@ -77,7 +77,7 @@ class LoadRaiser {
   }
 
   static bool is_raised(const Op& op) { return op.opcode == Opcode::Load && !op.get(attr::volatile_); }
-  static bool is_passed(const Op& op) { return op.has(Pure) && op.regions.empty() && !op.info().combines(); }
+  static bool is_passed(const Op& op) { return op.has(Pure) && op.regions.empty(); }
 
   void add(Block& block, const std::vector<Position>& segment, Position end) {
     std::unordered_set<const Op*> early;

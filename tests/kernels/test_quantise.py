@@ -1,6 +1,5 @@
 """Quantisation by the kernel library against numpy: formats, scales by rows, groups, blocks and tensors, odd widths."""
 
-import sys
 import unittest
 
 from entries import DEVICE, SHAPES, Array, Case, call, empty, kernels, normal, np, tegula
