@@ -120,7 +120,7 @@ OpCost op_cost(const ir::Op& op, bool few_divisors) {
 }
 
 double slots_of_element(const ir::Op& op) {
-  if (op.opcode != Opcode::Reduce && op.opcode != Opcode::Scan) return op.has(ir::Terminator) ? 0 : op_cost(op).slots;
+  if (!op.info().combines()) return op.has(ir::Terminator) ? 0 : op_cost(op).slots;
   double slots = 0;
   for (const auto& inner : op.regions[0]->ops) slots += slots_of_element(*inner);
   return slots;

@@ -39,7 +39,7 @@ int64_t combine_scratch(const ir::Op& op) {
   const int axis = int(op.get(ir::attr::axis));
   auto partials = [&](Dim dim) { return int64_t(1) << bits_along(*in.layout, dim, axis).size(); };
   int64_t warps = partials(Dim::Warp), blocks = partials(Dim::Block);
-  if (op.opcode == ir::Opcode::Scan && warps > 1) warps *= axis_order(*in.layout, axis)->rounds;
+  if (op.info().combines_in_order() && warps > 1) warps *= axis_order(*in.layout, axis)->rounds;
   const int64_t elements = in.num_elements() / in.shape[size_t(axis)];
   int64_t bytes = 0;
   for (const ir::Value* x : op.operands) {
@@ -307,10 +307,8 @@ int exchange_slots(const ir::Op& op) {
 int64_t place_bytes(const ir::Type& type) { return type.num_elements() * element_bytes(type); }
 
 int64_t scratch_bytes(const ir::Op& op) {
+  if (op.info().combines()) return op.operand(0)->type.layout ? combine_scratch(op) : 0;
   switch (op.opcode) {
-    case ir::Opcode::Reduce:
-    case ir::Opcode::Scan:
-      return op.operand(0)->type.layout ? combine_scratch(op) : 0;
     case ir::Opcode::ExpandDims:
     case ir::Opcode::Broadcast:
     case ir::Opcode::Reshape:

@@ -35,7 +35,7 @@ std::vector<IndexTile> combine_along(const ir::Op& op, const std::vector<const I
     if (!x->known()) return unknown;
   const ir::Shape& shape = op.operand(0)->type.shape;
   const size_t axis = size_t(op.get(ir::attr::axis));
-  const bool scans = op.opcode == ir::Opcode::Scan;
+  const bool scans = op.info().combines_in_order();
   std::vector<int> all(shape.size());
   std::iota(all.begin(), all.end(), 0);
   std::vector<Group> tables;

@@ -32,7 +32,8 @@ using Ints = std::vector<int64_t>;
 using Attr = std::variant<bool, int64_t, double, std::string, Ints>;
 using Attrs = std::map<std::string, Attr, std::less<>>;
 
-/// The names of attributes with their types: `op.get(attr::axis)`. A key of type Attr has a number of either kind.
+/// The names of attributes with their types: `op.get(attr::axis)`. A key of type Attr holds an integer or a
+/// floating-point number.
 namespace attr {
 template <class T>
 struct Key {
@@ -102,9 +103,12 @@ struct OpInfo {
   std::vector<RegionInfo> regions = {};
 
   const AttrInfo* attr(std::string_view name) const;  ///< null: the op has no such attribute
-  /// Whether its region combines two groups of scalars to one.
+  /// Whether its region combines two groups of scalars into one, along the axis that the op names.
   bool combines() const { return !regions.empty() && regions[0].kind == RegionKind::Combine; }
-  /// Whether its region is one of scalars that sees nothing from outside.
+  /// Whether it combines the elements along the axis in their order and gives a result for each of them, as a scan
+  /// does. Its operands then need a layout with an axis_order (layout/axis_order.h).
+  bool combines_in_order() const { return combines() && rule == ResultRule::EachSame; }
+  /// Whether its region computes on scalars and uses no value from outside.
   bool isolates() const { return combines() || (!regions.empty() && regions[0].kind == RegionKind::Elements); }
   /// Whether its region runs on warps of its own.
   bool runs_beside() const { return !regions.empty() && regions[0].kind == RegionKind::Beside; }
@@ -208,7 +212,7 @@ void walk(const Block& block, const std::function<void(const Op&)>& visit);
 /// Whether the op multiplies matrices, at once or beside the program.
 inline bool is_product(const Op& op) { return op.opcode == Opcode::Dot || op.opcode == Opcode::MmaStart; }
 
-/// Replaces every use of `from` within `scope` (regions included) by `to`.
+/// Replaces every use of `from` within `scope`, regions included, with `to`.
 void replace_uses(Block& scope, Value* from, Value* to);
 /// The same for many values in one walk.
 using ValueMap = std::unordered_map<const Value*, Value*>;
@@ -224,7 +228,7 @@ AsmOperands asm_operands(std::string_view constraints);
 /// How often each value is used as an operand.
 std::unordered_map<const Value*, int> count_uses(const Block& scope);
 
-/// The number that an integer constant consists of; none for other values.
+/// The value of an integer constant; nullopt for other values.
 std::optional<int64_t> constant_integer(const Value* value);
 
 /// Copies `op` with its regions; operands found in `map` are replaced, results and inner values are added to it.

@@ -17,7 +17,7 @@ std::string full_type(const Type& t) {
   return t.layout ? fmt::format("{} with layout {{{}}}", t.to_string(), t.layout->to_string()) : t.to_string();
 }
 
-// The layout with coordinates along the axes in `held` at 0: what a tile of extent 1 there shows.
+// The layout with the coordinates along the axes in `held` set to 0: how a tile with extent 1 along them looks.
 LinearLayout hold_axes(LinearLayout layout, const std::vector<bool>& held) {
   for (size_t axis = 0; axis < held.size() && axis < layout.outs().size(); ++axis)
     if (held[axis]) layout = layout.hold_tile_dim(int(axis));
@@ -65,7 +65,7 @@ bool OpRules::want_same_shape(const Type& found, const Type& expected, std::stri
 
 namespace {
 
-// What is wrong with a value of the attribute's type; empty: nothing.
+// Why a value of the attribute's type is not allowed; empty if it is.
 std::string out_of_limits(const AttrInfo& row, const Attr& value) {
   auto text = [&] {
     if (row.low == INT64_MIN && row.high == INT64_MAX) return std::string();
@@ -419,7 +419,7 @@ void OpRules::semantics() {
   types_of_results();
   if (op.has(Control)) flow();
   if (op.info().combines()) combine();
-  if (op.opcode == Opcode::Scan && in(0).layout && op.get(attr::axis) >= 0 && op.get(attr::axis) < in(0).rank())
+  if (op.info().combines_in_order() && in(0).layout && op.get(attr::axis) >= 0 && op.get(attr::axis) < in(0).rank())
     want(axis_order(*in(0).layout, int(op.get(attr::axis))).has_value(),
          fmt::format("layout {{{}}} has the elements along dimension {} in another order than a scan needs",
                      in(0).layout->to_string(), op.get(attr::axis)));

@@ -131,7 +131,7 @@ class Materialiser {
     if (op.info().isolates()) {
       if (!op.operands[0]->type.is_tile()) return;
       LinearLayout layout = *op.operands[0]->type.layout;
-      if (op.opcode == Opcode::Scan && !axis_order(layout, int(op.get(ir::attr::axis)))) {
+      if (op.info().combines_in_order() && !axis_order(layout, int(op.get(ir::attr::axis)))) {
         layout = *memory_.default_of(op.operands[0]->type.shape);
         if (!axis_order(layout, int(op.get(ir::attr::axis)))) layout = memory_.whole_in_each_block(layout);
       }

@@ -52,7 +52,7 @@ void MemoryLayouts::add(Op& op) {
   }
   if (op.info().combines()) combined_axes_[op.operands[0]->type.shape].insert(int(op.get(ir::attr::axis)));
   if (op.opcode == Opcode::Reduce) reductions_[op.operands[0]->type.shape].push_back(&op);
-  if (op.opcode == Opcode::Sort || op.opcode == Opcode::Scan) not_reduced_alone_.insert(op.operands[0]->type.shape);
+  if (op.opcode == Opcode::Sort || op.info().combines_in_order()) not_reduced_alone_.insert(op.operands[0]->type.shape);
   if (ir::is_product(op)) not_reduced_alone_.insert(op.result()->type.shape);
   if (op.opcode == Opcode::Sort) combined_axes_[op.operands[0]->type.shape].insert(op.operands[0]->type.rank() - 1);
 }
@@ -202,7 +202,7 @@ bool MemoryLayouts::is_scattered(const Value* v, int axis) const {
   if (!v->type.is_tile() || !v->def) return false;
   const AxisInfo& facts = axis_.info(v);
   if (facts.contiguity[size_t(axis)] > 1 || facts.constancy[size_t(axis)] > 1) return false;
-  if (v->def->opcode == Opcode::Load || v->def->opcode == Opcode::Scan) return true;
+  if (v->def->opcode == Opcode::Load || v->def->info().combines_in_order()) return true;
   return v->def->has(ir::Elementwise) && std::any_of(v->def->operands.begin(), v->def->operands.end(),
                                                      [&](const Value* x) { return x && is_scattered(x, axis); });
 }
