@@ -30,7 +30,8 @@ std::unique_ptr<ir::Func> lay_out(const ir::Func& func, PassContext& context, co
   return run_passes(*work, context, dump, times) ? std::move(work) : nullptr;
 }
 
-// What `work` gives. It runs no code of the user's: an exception that is none of Tegula's is a mistake of ours as well.
+// Returns what `work` returns. It runs no code of the user's, so an exception that is not one of Tegula's is an
+// internal error as well.
 template <class Work>
 auto told_as_ours(const ir::Func& func, const Target& target, Work work) {
   const std::string doing =

@@ -1,4 +1,4 @@
-// The one door from the front ends to code: tile IR in, kernel image out.
+// From tile IR to a kernel image: what the front ends call.
 #pragma once
 
 #include <functional>
@@ -22,14 +22,15 @@ struct PassTime {
   double ms;
 };
 
-/// What dumps and times call the steps after the passes: lowered, after O3, the text for the driver.
+/// The names by which dumps and timings know the steps after the passes: LLVM IR as lowered, LLVM IR as optimised, and
+/// the text for the driver.
 inline constexpr const char* kStages[] = {"llvm", "llvm-opt", "ptx"};
 
 struct CompileOptions {
   Target target;
   bool emulator = false;                              ///< fill image.bitcode instead of image.ptx
   ir::Completion completion = ir::Completion::Group;  ///< of the asynchronous copies that loops are given
-  /// Few of LLVM's passes: for code that runs once, on the emulator.
+  /// Runs only a few of LLVM's passes: for code that runs once, on the emulator.
   bool quick = false;
   /// Called with a pass's name and the function (or LLVM module) text after it; null: no dumps. Passes: those of
   /// passes.def, then kStages. TEGULA_DUMP=all or a list of names prints to stderr.
@@ -37,7 +38,7 @@ struct CompileOptions {
   std::vector<PassTime>* times = nullptr;  ///< time of each pass, in order
 };
 
-/// Whether TEGULA_DUMP is set: then whoever keeps images compiles anew, so that there is something to print.
+/// Whether TEGULA_DUMP is set. Caches of images are then bypassed, so that there is something to print.
 bool dump_requested();
 
 /// Compiles `func` (stage Tile). Null if something the user did stands in the way (too much shared memory, say): then

@@ -1,5 +1,5 @@
-// Makes ops at an insertion point. Results of Same and Bool rows are inferred from the table; shapes are not checked
-// here: a front end has done so with the user's words, and the verifier does it for everybody.
+// Creates ops at an insertion point. The table gives the result types of Same and Bool rows. Shapes are not checked
+// here: the front ends check them with the user's names, and the verifier checks every function.
 #pragma once
 
 #include "codegen/ir/ir.h"
@@ -14,7 +14,7 @@ class Builder {
   void set_end(Block* block) { block_ = block, at_ = block->ops.end(); }
   void set_before(Op* op);
   void set_after(Op* op);
-  /// As set_before of the op that `at` names in the block, without a search for it.
+  /// Same as set_before() of the op that `at` points to, without a search for it in the block.
   void set_at(Block* block, std::list<std::unique_ptr<Op>>::iterator at) {
     block_ = block, at_ = at, loc_ = (*at)->loc;
   }
@@ -22,8 +22,8 @@ class Builder {
   Loc loc() const { return loc_; }
   Block* block() const { return block_; }
 
-  /// The general form. `types` gives the results of Given, Each and Carried rows and is empty for the others. The
-  /// regions that the row names are there, empty.
+  /// Creates any op. `types` has the result types of Given, Each and Carried rows and is empty for the others. The
+  /// regions that the row names are created empty.
   Op* create(Opcode opcode, std::vector<Value*> operands, std::vector<Type> types = {}, Attrs attrs = {});
   /// Puts a finished op (a clone) at the insertion point.
   Op* insert(std::unique_ptr<Op> op);
@@ -64,10 +64,10 @@ class Builder {
   Value* atomic_rmw(std::string kind, Value* ptr, Value* value, Value* mask, Attrs attrs = {},
                     Value* compare = nullptr);
 
-  /// Fills the region of an op that combines: gets the two groups of scalars as one list (first the left ones) and
-  /// returns the combined group.
+  /// Fills the region of a reduction or scan: receives the scalars of both groups in one list, the left group first,
+  /// and returns the combined group.
   using Combine = std::function<std::vector<Value*>(Builder&, const std::vector<Value*>&)>;
-  /// An op that combines, whose results are as create() makes them of `types`.
+  /// A reduction or scan. `types` is passed to create().
   std::vector<Value*> combine(Opcode opcode, const std::vector<Value*>& inputs, std::vector<Type> types, Attrs attrs,
                               const Combine& combine);
   std::vector<Value*> reduce(const std::vector<Value*>& inputs, int axis, const Combine& combine);
@@ -80,7 +80,7 @@ class Builder {
   Loc loc_;
 };
 
-/// Moves the op before another one, of its block or of any other.
+/// Moves the op before another one, in the same block or another.
 void move_before(Op& op, Op& where);
 
 }  // namespace tegula::ir

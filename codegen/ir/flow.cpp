@@ -64,7 +64,7 @@ class FlowMaker {
   std::vector<Flow> flows_;
 };
 
-// The control op whose flows speak of the op's operands: itself, or the one that it ends a region of.
+// The control op whose flows contain the op's operands: the op itself, or the op whose region it terminates.
 const Op* owner_of(const Op& op) {
   if (op.has(Control)) return &op;
   return op.has(Terminator) && op.parent ? op.parent->parent : nullptr;

@@ -10,8 +10,8 @@
 
 namespace tegula::ir {
 
-/// Values handed on position by position: each of `to` receives what one of `from` passes on, which depends on where
-/// control comes from. Parts that a function under construction or a broken one lacks are left out.
+/// How values pass between blocks, position by position: each value of `to` receives one value of `from`; which one
+/// depends on where control comes from. Parts that a function under construction or an invalid one lacks are left out.
 struct Flow {
   struct From {
     Op* op;  ///< the control op itself, or a terminator of one of its regions
@@ -32,17 +32,17 @@ struct Flow {
 
   size_t size() const { return to[0].size(); }
 };
-/// All flows of a control op; none of others (what enters and leaves the region of a Combine are elements).
+/// All flows of a control op; none for other ops (what enters and leaves the region of a Combine are single elements).
 std::vector<Flow> flows(const Op& op);
 
-/// The values that stand at one position of a flow: one variable, whose type never parts.
+/// The values at each position of the flows. Each list is one variable: its values must keep one type.
 std::vector<std::vector<Value*>> circulating(const Op& control);
-/// Whether the operand is handed on: an initial value of a loop, or what a terminator passes on. False for the region
-/// of a Combine.
+/// Whether the operand is passed to another block: an initial value of a loop, or an operand of a terminator. False for
+/// the region of a Combine.
 bool is_handed_on(const Op& op, size_t operand);
-/// The operands of a control op or terminator that are handed on.
+/// The operands of a control op or terminator that are passed to another block.
 std::vector<Value*> handed_on(const Op& op);
-/// A value that receives the operand; null for operands that are not handed on.
+/// A value that receives the operand; null for operands that no block receives.
 Value* receiver(const Op& op, size_t operand);
 /// The operands that the value receives, for a result of a control op or an argument of its regions; none for others.
 std::vector<Value*> origins(const Value* value);
@@ -68,7 +68,7 @@ class ForLoop {
   Value* arg(size_t i) const;
   Value*& next(size_t i) const;
   Value* result(size_t i) const { return op_->result(int(i)); }
-  /// The number of the carried value that this is, as argument or as result; none for other values.
+  /// Which carried value this is, as an argument or as a result; nullopt for other values.
   std::optional<size_t> number(const Value* value) const;
 
  private:
@@ -77,16 +77,16 @@ class ForLoop {
 /// The For that the value is an argument or a result of; null for others.
 Op* for_of(const Value* value);
 
-/// Whether the op is a shared_alloc of barriers with arrivals, and so is all that stands before it in the function:
-/// these are set up before copy_warps part from the program.
+/// Whether the op is a shared_alloc of barriers with arrivals, and so are all ops before it in the function: these
+/// barriers are initialised before copy_warps separate from the program's warps.
 bool precedes_copy_warps(const Op& op);
 /// The function's copy_warps; null if it has none.
 const Op* copy_warps_of(const Func& func);
-/// How many groups of num_warps warps run a program of the function.
+/// The number of groups of num_warps warps that run one program of the function.
 int groups_of(const Func& func);
 
-/// The parts of a While: init(i) and next(i) are handed to tested(i), argument of the test; passed(k) to taken(k),
-/// argument of the body, and to result(k).
+/// The parts of a While. tested(i), an argument of the test, receives init(i) and next(i); taken(k), an argument of the
+/// body, and result(k) receive passed(k).
 class WhileLoop {
  public:
   explicit WhileLoop(const Op& op);

@@ -1,4 +1,4 @@
-// The functions of libdevice.def: what they take and give, and what their bodies are.
+// The functions of libdevice.def: their signatures and their bodies.
 #pragma once
 
 #include <span>

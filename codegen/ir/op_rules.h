@@ -19,7 +19,7 @@ class OpRules {
   Diag& diagnose(const std::string& message);
   void report(const std::string& message) { diagnose(message); }
   bool want(bool condition, const std::string& message);
-  // Two types that have to be one.
+  // Requires two types to be equal.
   bool want_same(const Type& found, const Type& expected, std::string_view what);
   bool want_same_shape(const Type& found, const Type& expected, std::string_view what);
 
@@ -75,7 +75,7 @@ class OpRules {
   // The copy_warps that the op stands in has one thread.
   void want_parts_of_threads(const Type& tile, const Type& place, std::string_view what);
   void want_one_thread(std::string_view what);
-  // What is handed on has the types of what receives it.
+  // Values that pass between blocks have the types of what receives them.
   void flow();
   void for_loop();
   void condition();
@@ -85,7 +85,7 @@ class OpRules {
   // The attribute `axis` is one of so many; null and a report if not.
   std::optional<int> axis_below(int count);
   bool laid_out(const Value* a, const Value* b) const;
-  // Layouts of operands (from `begin` on) and results are one.
+  // The operands from `begin` on and the results share one layout.
   void one_layout(size_t begin = 0);
   void follows(const LinearLayout& found, const LinearLayout& expected, std::string_view what);
   const Type& in(int i) const;

@@ -15,7 +15,7 @@ namespace {
 constexpr int kMaxMapRank = 5;
 constexpr size_t kFirstCoordinate = 4, kFirstCoordinateOfStore = 3;  // among the operands of bulk copies
 
-// Of the shared_alloc that gives the place; 0: another op does.
+// The number of slots of the place's shared_alloc; 0 if another op defines it.
 int64_t alloc_slots(const Value& place) {
   return place.def && place.def->opcode == Opcode::SharedAlloc ? place.def->get(attr::slots) : 0;
 }
@@ -52,8 +52,8 @@ void OpRules::memory() {
   vector_of_access();
 }
 
-// As many elements lie side by side in registers, and one access moves 16 bytes at most. (Whether they do in memory is
-// for the analysis of the pointers to say.)
+// The registers hold `vector` consecutive elements, and one access moves at most 16 bytes. (Whether the elements are
+// consecutive in memory is for the analysis of the pointers to say.)
 void OpRules::vector_of_access() {
   if (op_->opcode == Opcode::Load && op_->has(attr::repeats)) {
     const Ints repeats = op_->get(attr::repeats);

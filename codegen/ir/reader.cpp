@@ -14,7 +14,7 @@ namespace tegula::ir {
 
 namespace {
 
-// Thrown at the first thing that is wrong in a line, after it was reported; the reader goes on with the next line.
+// Thrown at the first error of a line, after it was reported; the reader continues with the next line.
 struct LineError {};
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -51,7 +51,7 @@ class Reader {
     if (at_comment())
       while (!at_end() && peek() != '\n') ++at_;
   }
-  // To the next thing on this or a later line.
+  // Skips to the next token, on this or a later line.
   void next_line() {
     for (blanks(); peek() == '\n'; blanks()) ++at_;
   }
@@ -65,7 +65,7 @@ class Reader {
     return {file_, line_, int(begin - line_start_) + 1, int(end - line_start_) + 1};
   }
 
-  // What stands here, for messages.
+  // The text at the current position, for messages.
   std::string found(size_t* end) {
     *end = at_ + 1;
     if (at_end()) return "the end of the text";
@@ -393,7 +393,7 @@ class Reader {
     size_t begin = at_;
     bool good = attempt([&] { op_header(*raw, begin); });
     if (!good) {
-      // What the line would have defined is known all the same, so that its uses are not reported too.
+      // The values that the line would have defined count as known, so that their uses are not reported too.
       for (int64_t number : defined_) values_.emplace(number, nullptr);
       size_t end = std::min(text_.find('\n', at_), text_.size());
       size_t brace = text_.substr(begin, end - begin).find("{ ^(");
@@ -494,7 +494,7 @@ class Reader {
     uses_.push_back({&op, op.operands.size() - 1, number, begin, at_});
   }
 
-  // Operands are bound at the end, so that the verifier can speak of a use above its definition.
+  // Operands are resolved at the end, so that the verifier can report a use above its definition.
   void resolve() {
     for (const Use& use : uses_) {
       auto it = values_.find(use.number);

@@ -218,20 +218,20 @@ class Verifier : private OpRules {
     return good;
   }
 
-  // Sums in flight go from mma_start through what loops and branches pass on to the next one or to mma_wait.
+  // Sums in flight may only pass from mma_start through loops and branches to the next mma_start or to mma_wait.
   bool in_flight_use(const Value& v, size_t operand) {
     const bool product = op_->opcode == Opcode::MmaStart && operand == 2;
     return !v.type.is_in_flight() || product || op_->opcode == Opcode::MmaWait || is_handed_on(*op_, operand) ||
            want(false, fmt::format("{} is in flight, which mma_wait ends", operand_name(operand)));
   }
 
-  // Tokens go from async_commit through what loops and branches pass on to async_wait.
+  // Tokens may only pass from async_commit through loops and branches to async_wait.
   bool token_use(const Value& v, size_t operand) {
     return !v.type.is_token() || op_->opcode == Opcode::AsyncWait || is_handed_on(*op_, operand) ||
            want(false, fmt::format("{} is a token, which only async_wait takes", operand_name(operand)));
   }
 
-  // Which alloc a place belongs to is plain to see, since ops that take places take them directly.
+  // Ops take places directly, never through control flow, so that the shared_alloc of a place is always known.
   bool place_use(const Value& v, size_t operand) {
     return !v.type.is_place() || takes_places(op_->opcode) ||
            want(false, fmt::format("{} is a place in shared memory, which {} does not take", operand_name(operand),
@@ -268,7 +268,7 @@ class Verifier : private OpRules {
     }
   }
 
-  // Checks the regions' own contents; then whether they are those that the op's row names.
+  // Checks the contents of the regions, then whether they are the ones that the op's row names.
   bool regions() {
     const Op* op = op_;
     const std::vector<RegionInfo>& rows = op->info().regions;
@@ -308,7 +308,7 @@ class Verifier : private OpRules {
     return v.def->results.size() > 1 ? fmt::format("result {}", v.index) : "the result";
   }
 
-  // Most of verifying is here: texts are made for what is wrong alone.
+  // Most of the verifier's time is spent here, so messages are formatted only when something is wrong.
   void type(const Value& v) {
     const Type& t = v.type;
     auto wrong = [&](const std::string& why) { report(fmt::format("{} {}", name_of(v), why)); };

@@ -1,10 +1,10 @@
-// Whether the steps of a compilation are checked.
+// Whether the intermediate results of a compilation are verified.
 #pragma once
 
 namespace tegula::ir {
 
-/// Whether what a step makes, in tile IR or in LLVM's, is verified behind each of them: a tenth of the time of a small
-/// kernel. Where it is not, tile IR still is, ahead of the first pass and behind the last one.
+/// Whether tile IR and LLVM IR are verified after each step, which takes a tenth of the time of a small kernel. Without
+/// it tile IR is still verified before the first pass and after the last one.
 #ifdef NDEBUG
 constexpr bool kVerifyEachStep = false;
 #else
