@@ -209,6 +209,34 @@ std::string ptx_of_module(std::string_view ir, const Target& target) {
   return finish_ptx(*module, target);
 }
 
+// LLVM's passes and our own, on the module with hardware functions as declarations. Sums of a dot fill the registers,
+// and the code that follows them is long: there the order of instructions matters.
+static void optimize(llvm::Module& module, llvm::TargetMachine& machine, const CompileOptions& options, bool has_dots) {
+  const bool large = module.getInstructionCount() >= kManyInstructions;
+  lower::link_libclc(module);
+  run_passes(module, machine, options.quick ? kQuick : optimize_pipeline(large));
+  for (llvm::Function& function : module) {
+    merge_loads(function);
+    pair_divisions(function);
+    keep_words_whole(function);
+    convert_small_integers(function);
+  }
+  for (llvm::Function& function : module) {
+    if (has_dots && !options.emulator) order_by_use(function);
+    if (has_dots) narrow_offsets(function);
+    if (!has_dots && !options.emulator) sink_behind_wait(function);
+  }
+  const auto written_out = [&](llvm::Function& f) { return !options.emulator && write_out_calls_of(f); };
+  const lower::Inlined inlined = lower::inline_functions(module, written_out);
+  if (inlined != lower::Inlined::Nothing)
+    run_passes(module, machine, inlined == lower::Inlined::Own ? kInlineOwn : kInline);
+  if (options.emulator) return;
+  for (llvm::Function& function : module) {
+    sink_indices(function);
+    extend_beside_products(function);
+  }
+}
+
 std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions& options, Diagnostics& diags) {
   Stages stages(options);
   StashedModule made;
@@ -225,33 +253,7 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
   if (ir::kVerifyEachStep) check_valid(module, "lowering");
   stages.done("llvm", [&] { return text_of(module); });
 
-  const bool large = module.getInstructionCount() >= kManyInstructions;
-  lower::link_libclc(module);
-  run_passes(module, *machine, options.quick ? kQuick : optimize_pipeline(large));
-  for (llvm::Function& function : module) {
-    merge_loads(function);
-    pair_divisions(function);
-    keep_words_whole(function);
-    convert_small_integers(function);
-  }
-  // Sums of a dot fill the registers, and what follows them is long.
-  if (has_dots(func)) {
-    for (llvm::Function& function : module) {
-      if (!options.emulator) order_by_use(function);
-      narrow_offsets(function);
-    }
-  } else if (!options.emulator) {
-    for (llvm::Function& function : module) sink_behind_wait(function);
-  }
-  const auto written_out = [&](llvm::Function& f) { return !options.emulator && write_out_calls_of(f); };
-  const lower::Inlined inlined = lower::inline_functions(module, written_out);
-  if (inlined != lower::Inlined::Nothing)
-    run_passes(module, *machine, inlined == lower::Inlined::Own ? kInlineOwn : kInline);
-  if (!options.emulator)
-    for (llvm::Function& function : module) {
-      sink_indices(function);
-      extend_beside_products(function);
-    }
+  optimize(module, *machine, options, has_dots(func));
   stages.done("llvm-opt", [&] { return text_of(module); });
 
   GeneratedCode code;

@@ -184,14 +184,44 @@ class Counter {
 
   // ---- Caches
 
+  /// The caches while the programs run, and the bytes of each array that go through them.
+  struct CacheState {
+    HalvedCache l2;
+    std::vector<LeastRecentlyUsed> l1;              ///< of each multiprocessor
+    std::vector<bool> seen;                         ///< parts that have been in the L2 cache
+    std::map<int, double> read = {}, written = {};  ///< through the L2 cache
+    std::map<int, double> from_memory = {};         ///< again, after it had evicted them
+  };
+
+  /// An execution of an op on the multiprocessor `place`.
+  void access(const Touch& touch, int64_t place, CacheState& state) {
+    const Piece& piece = pieces_[touch.piece];
+    const ir::Op& op = *out_.accesses[size_t(touch.access)].op;
+    const int array = out_.accesses[size_t(touch.access)].parameter;
+    const bool in_l1 = !writes(op) && state.l1[size_t(place)].touch(touch.piece, piece.bytes);
+    if (reads(op) && !in_l1) state.read[array] += double(piece.bytes);
+    if (writes(op)) state.written[array] += double(piece.bytes);
+    if (in_l1) return;
+    for (const Part& part : parts_of(touch.piece, array)) {
+      if (part.key >= state.seen.size()) state.seen.resize(part.key + 1, false);
+      if (reads(op)) {
+        const int64_t missed = state.l2.read(part.key, part.bytes, int(place % 2));
+        if (state.seen[part.key]) state.from_memory[array] += double(missed);
+      } else {
+        state.l2.write(part.key, part.bytes);
+      }
+      state.seen[part.key] = true;
+    }
+  }
+
+  /// Runs the programs side by side on all multiprocessors, an access each in turn.
   void count_caches() {
     const double share = double(out_.programs) / double(out_.counted);
-    HalvedCache l2(int64_t(double(caches_.l2_bytes) * kUsableL2));
-    std::map<int, double> read, written, memory;
-    std::vector<size_t> at(streams_.size(), 0);
     const int64_t places = std::max<int64_t>(1, caches_.places);
-    std::vector<LeastRecentlyUsed> l1(size_t(places), LeastRecentlyUsed(caches_.l1_bytes));
-    std::vector<bool> seen(pieces_.size(), false);
+    CacheState state{.l2 = HalvedCache(int64_t(double(caches_.l2_bytes) * kUsableL2)),
+                     .l1 = std::vector(size_t(places), LeastRecentlyUsed(caches_.l1_bytes)),
+                     .seen = std::vector<bool>(pieces_.size(), false)};
+    std::vector<size_t> at(streams_.size(), 0);
     struct Running {
       size_t stream;
       int64_t place;
@@ -218,28 +248,7 @@ class Counter {
           it = running.erase(it);
           continue;
         }
-        const auto [access, number] = stream[at[it->stream]++];
-        const Piece& piece = pieces_[number];
-        const ir::Op& op = *out_.accesses[size_t(access)].op;
-        const int array = out_.accesses[size_t(access)].parameter;
-        const bool in_l1 = !writes(op) && l1[size_t(it->place)].touch(number, piece.bytes);
-        if (reads(op) && !in_l1) read[array] += double(piece.bytes);
-        if (writes(op)) written[array] += double(piece.bytes);
-        if (in_l1) {
-          ++it;
-          continue;
-        }
-        const int half = int(it->place % 2);
-        for (const Part& part : parts_of(number, array)) {
-          if (!reads(op)) {
-            l2.write(part.key, part.bytes);
-          } else {
-            const int64_t missed = l2.read(part.key, part.bytes, half);
-            if (part.key < seen.size() && seen[part.key]) memory[array] += double(missed);  // it was evicted
-          }
-          if (part.key >= seen.size()) seen.resize(part.key + 1, false);
-          seen[part.key] = true;
-        }
+        access(stream[at[it->stream]++], it->place, state);
         ++it;
       }
     }
@@ -247,9 +256,9 @@ class Counter {
     for (const AccessTraffic& a : out_.accesses)
       if (a.times > 0) arrays_[a.parameter];
     for (auto& [array, traffic] : arrays_) {
-      traffic.read = int64_t(read[array] * share);
-      traffic.written = int64_t(written[array] * share);
-      traffic.from_memory = int64_t(memory[array] * share);
+      traffic.read = int64_t(state.read[array] * share);
+      traffic.written = int64_t(state.written[array] * share);
+      traffic.from_memory = int64_t(state.from_memory[array] * share);
     }
   }
 

@@ -57,28 +57,48 @@ Lowering::Lowering(const ir::Func& func, const Target& target, llvm::Module& mod
   copy_warps_ = ir::copy_warps_of(func);
 }
 
+namespace {
+
+// The kernel needs more shared memory than there is: the place to change is the op that takes most of it.
+void report_shared_memory(Lowering& l) {
+  const ir::Op* largest = nullptr;
+  int64_t most = 0;
+  ir::walk(l.func.body, [&](const ir::Op& op) {
+    int64_t bytes = l.shared.offset.count(&op) ? scratch_bytes(op) : 0;
+    if (bytes > most) most = bytes, largest = &op;
+  });
+  Diag& diag =
+      l.diags.error(l.func.loc, fmt::format("kernel '{}' needs {} bytes of shared memory, {} has {} for a program",
+                                            l.func.name, l.shared.bytes, l.target.name, l.target.shared_per_program));
+  diag.with_hint("use smaller tiles");
+  if (!largest || !largest->loc) return;
+  const ir::Type& type = (largest->info().combines() ? largest->operand(0) : largest->result())->type;
+  diag.with_note(largest->loc,
+                 fmt::format("{} bytes are for this: threads exchange a tile of {} {} here", most,
+                             ir::shape_to_string(type.shape), type.pointer ? "pointers" : elem_info(type.elem).tl));
+}
+
+// Number of threads and bounds on registers, for the assembler.
+void describe_kernel(const Lowering& l, llvm::Function& kernel) {
+  kernel.setCallingConv(llvm::CallingConv::PTX_Kernel);
+  kernel.addFnAttr("nvvm.reqntid",
+                   fmt::format("{}", 32 * (l.func.num_warps() * ir::groups_of(l.func) + l.copy_warps())));
+  if (l.copy_warps())
+    kernel.addFnAttr("nvvm.minctasm", "1");  // registers that change hands are to be counted from the start
+  else if (const int64_t programs = programs_to_fit(l.func, l.target, l.shared.bytes); programs > 1)
+    kernel.addFnAttr("nvvm.minctasm", fmt::format("{}", programs));
+  if (l.func.maxnreg()) kernel.addFnAttr("nvvm.maxnreg", fmt::format("{}", l.func.maxnreg()));
+  kernel.setDoesNotThrow();
+}
+
+}  // namespace
+
 bool Lowering::run() {
   llvm::FastMathFlags flags;
   flags.setAllowContract(func.fp_fusion());  // a * b + c may become one fma, as in Triton
   b.setFastMathFlags(flags);
   if (shared.bytes > target.shared_per_program) {
-    // The place to change is the op that takes most of it.
-    const ir::Op* largest = nullptr;
-    int64_t most = 0;
-    ir::walk(func.body, [&](const ir::Op& op) {
-      int64_t bytes = shared.offset.count(&op) ? scratch_bytes(op) : 0;
-      if (bytes > most) most = bytes, largest = &op;
-    });
-    Diag& diag =
-        diags.error(func.loc, fmt::format("kernel '{}' needs {} bytes of shared memory, {} has {} for a program",
-                                          func.name, shared.bytes, target.name, target.shared_per_program));
-    diag.with_hint("use smaller tiles");
-    if (largest && largest->loc) {
-      const ir::Type& type = (largest->info().combines() ? largest->operand(0) : largest->result())->type;
-      diag.with_note(largest->loc,
-                     fmt::format("{} bytes are for this: threads exchange a tile of {} {} here", most,
-                                 ir::shape_to_string(type.shape), type.pointer ? "pointers" : elem_info(type.elem).tl));
-    }
+    report_shared_memory(*this);
     return false;
   }
   llvm::SmallVector<llvm::Type*> types;
@@ -88,14 +108,7 @@ bool Lowering::run() {
   types.append(maps.size(), tensor_map_parameter(context));
   function_ = llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), types, false),
                                      llvm::GlobalValue::ExternalLinkage, func.name, module);
-  function_->setCallingConv(llvm::CallingConv::PTX_Kernel);
-  function_->addFnAttr("nvvm.reqntid", fmt::format("{}", 32 * (func.num_warps() * ir::groups_of(func) + copy_warps())));
-  if (copy_warps_)
-    function_->addFnAttr("nvvm.minctasm", "1");  // registers that change hands are to be counted from the start
-  else if (const int64_t programs = programs_to_fit(func, target, shared.bytes); programs > 1)
-    function_->addFnAttr("nvvm.minctasm", fmt::format("{}", programs));
-  if (func.maxnreg()) function_->addFnAttr("nvvm.maxnreg", fmt::format("{}", func.maxnreg()));
-  function_->setDoesNotThrow();
+  describe_kernel(*this, *function_);
   debug_ = std::make_unique<DebugInfo>(module, function_, func);
 
   auto* entry = llvm::BasicBlock::Create(context, "entry", function_);

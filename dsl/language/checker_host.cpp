@@ -314,30 +314,14 @@ Checker::Flow Checker::host_execute(std::span<const StmtPtr> body, Val& result) 
         flow = host_execute(dsl::truth(condition) ? s.body : s.orelse, result);
         break;
       }
-      case Kind::For: {
-        auto items = iterate(eval(*s.value), s.value->loc);
-        if (!items) return fail();
-        for (const Val& item : *items) {
-          assign(*s.targets[0], item, false);
-          flow = host_execute(s.body, result);
-          if (flow == Flow::Return) return flow;
-          if (flow == Flow::Break) break;
-        }
-        flow = flow == Flow::Break ? Flow::Next : host_execute(s.orelse, result);
+      case Kind::For:
+        flow = host_for(s, result);
         break;
-      }
       case Kind::With:
         flow = host_execute(s.body, result);
         break;
       case Kind::While:
-        for (Val condition = eval(*s.value); condition.is_poison() || dsl::truth(condition);
-             condition = eval(*s.value)) {
-          if (condition.is_poison() || !host_step(s.loc)) return fail();
-          flow = host_execute(s.body, result);
-          if (flow == Flow::Return) return flow;
-          if (flow == Flow::Break) break;
-        }
-        flow = flow == Flow::Break ? Flow::Next : host_execute(s.orelse, result);
+        flow = host_while(s, result);
         break;
       case Kind::Assign:
         if (s.targets.size() == 1 && host_assign_item(*s.targets[0], *s.value)) break;
@@ -354,6 +338,34 @@ Checker::Flow Checker::host_execute(std::span<const StmtPtr> body, Val& result) 
     if (flow != Flow::Next) return flow;
   }
   return Flow::Next;
+}
+
+Checker::Flow Checker::host_for(const Stmt& s, Val& result) {
+  auto items = iterate(eval(*s.value), s.value->loc);
+  if (!items) {
+    result = Val();
+    return Flow::Return;
+  }
+  for (const Val& item : *items) {
+    assign(*s.targets[0], item, false);
+    const Flow flow = host_execute(s.body, result);
+    if (flow == Flow::Return) return flow;
+    if (flow == Flow::Break) return Flow::Next;
+  }
+  return host_execute(s.orelse, result);
+}
+
+Checker::Flow Checker::host_while(const Stmt& s, Val& result) {
+  for (Val condition = eval(*s.value); condition.is_poison() || dsl::truth(condition); condition = eval(*s.value)) {
+    if (condition.is_poison() || !host_step(s.loc)) {
+      result = Val();
+      return Flow::Return;
+    }
+    const Flow flow = host_execute(s.body, result);
+    if (flow == Flow::Return) return flow;
+    if (flow == Flow::Break) return Flow::Next;
+  }
+  return host_execute(s.orelse, result);
 }
 
 bool Checker::host_assign_item(const Expr& target, const Expr& value) {

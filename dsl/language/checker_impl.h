@@ -406,7 +406,10 @@ class Checker {
   std::optional<Val> host_builtin(const std::string& name, const std::vector<Argument>& args, Loc loc);
   /// Runs `body` as host code of the file, where that is known.
   Val as_host(const std::function<Val()>& body);
+  /// Runs statements of host code. `result`: what `return` gives; a poison value after an error.
   Flow host_execute(std::span<const StmtPtr> body, Val& result);
+  Flow host_for(const Stmt& s, Val& result);
+  Flow host_while(const Stmt& s, Val& result);
   bool host_assign_item(const Expr& target, const Expr& value);
   bool host_assign_attribute(const Expr& target, const Expr& value);
   bool host_step(Loc loc);

@@ -220,6 +220,35 @@ class ModuleParser : private BlockParser {
     module_.functions = std::move(kept);
   }
 
+  /// Adds the decorator in the line. Returns whether it makes a kernel function, as far as can be told after an error.
+  bool add_decorator(LogicalLine& line, std::vector<Decorator>& decorators, Diagnostics& errors) {
+    std::optional<Statement> s;
+    if (line.errors.empty())
+      s = parse_statement(line, line.pieces[0].first, line.pieces.back().second, errors);
+    else
+      copy_errors(line.errors, errors);
+    if (!s || !s->decorator) return line.text.find("triton.jit") != std::string::npos;
+    const bool jit = is_jit(*s->decorator);
+    decorators.push_back({s->decorator->loc, std::move(s->decorator)});
+    return jit;
+  }
+
+  /// The function of the language that begins in the current line.
+  Function kernel_function(std::vector<Decorator> decorators, bool of_module) {
+    Function f = parse_function();
+    f.decorators = std::move(decorators);
+    if (f.variadic) {
+      auto s = std::make_unique<Stmt>();
+      s->kind = Stmt::Kind::Foreign;
+      s->loc = f.variadic;
+      s->text = "a kernel function cannot take '**' parameters";
+      s->hint = "name each parameter";
+      f.body.insert(f.body.begin(), std::move(s));
+    }
+    if (of_module) f.conditions = conditions();
+    return f;
+  }
+
   void scan_host() {
     std::vector<int> scopes;     // indents of the functions and classes around the line
     std::vector<bool> in_class;  // which of them are classes
@@ -234,35 +263,13 @@ class ModuleParser : private BlockParser {
       std::string_view word = line.word();
       if (line.text[0] == '@') {
         ++next_;
-        Diagnostics& errors = decorator_errors;
-        std::optional<Statement> s;
-        if (line.errors.empty()) {
-          s = parse_statement(line, line.pieces[0].first, line.pieces.back().second, errors);
-        } else {
-          copy_errors(line.errors, errors);
-        }
-        if (s && s->decorator) {
-          jit = jit || is_jit(*s->decorator);
-          decorators.push_back({s->decorator->loc, std::move(s->decorator)});
-        } else {
-          jit = jit || line.text.find("triton.jit") != std::string::npos;
-        }
+        jit |= add_decorator(line, decorators, decorator_errors);
         continue;
       }
       if (word == "def" &&
           (jit || (!wrapped_.empty() && wrapped_.count(std::string(line.word(word_after(line, 3))))))) {
         copy_errors(decorator_errors.list(), diags_);
-        Function f = parse_function();
-        f.decorators = std::move(decorators);
-        if (f.variadic) {
-          auto s = std::make_unique<Stmt>();
-          s->kind = Stmt::Kind::Foreign;
-          s->loc = f.variadic;
-          s->text = "a kernel function cannot take '**' parameters";
-          s->hint = "name each parameter";
-          f.body.insert(f.body.begin(), std::move(s));
-        }
-        if (scopes.empty()) f.conditions = conditions();
+        Function f = kernel_function(std::move(decorators), scopes.empty());
         if (!in_class.empty() && in_class.back()) methods_.insert(module_.functions.size());
         module_.functions.push_back(std::move(f));
       } else {
