@@ -1,4 +1,4 @@
-// What is known of the elements of an integer or pointer tile, axis by axis.
+// Facts about the elements of an integer or pointer tile, axis by axis.
 #pragma once
 
 #include <optional>
@@ -30,12 +30,12 @@ struct AxisInfo {
     int64_t stride = 0;
     int64_t length = 1;
     int64_t repeats = 1;
-    /// What element `i` is more than the first one.
+    /// The difference between element `i` and the first one.
     int64_t at(int64_t i) const { return i / repeats * stride; }
     bool operator==(const Run&) const = default;
   };
-  /// For each axis a run of another stride than contiguity and constancy tell of; empty: none is known. What columns
-  /// that lie 256 bytes apart cost follows from it.
+  /// For each axis, the longest known run whose stride neither contiguity nor constancy describes; empty if none is
+  /// known. The cost of columns that lie 256 bytes apart follows from it.
   std::vector<Run> strided = {};
 
   bool operator==(const AxisInfo&) const = default;
@@ -44,16 +44,17 @@ struct AxisInfo {
 /// Facts for all values of a function by abstract interpretation to a fixed point over its loops.
 class AxisAnalysis {
  public:
-  /// `no_negative_parameters`: what holds for launches with none.
+  /// With `no_negative_parameters` the facts hold only for launches in which no parameter is negative.
   explicit AxisAnalysis(const ir::Func& func, bool no_negative_parameters = false);
   const AxisInfo& info(const ir::Value* value) const;
 
-  /// What is known of the elements where the mask is true (null: of all): numbers that it keeps from being negative may
-  /// be divided. Facts about groups hold for groups in which the mask is the same.
+  /// Facts about the elements where the mask is true (null: all elements). They follow through divisions and remainders
+  /// too, if the mask keeps the dividend from being negative. Facts about groups hold for groups in which the mask is
+  /// constant.
   AxisInfo info(const ir::Value* value, const ir::Value* mask) const;
 
-  /// Elements along `axis` that one aligned access can cover for this pointer tile (at most 16 bytes), mask allowed
-  /// for (null: none).
+  /// The number of elements along `axis` that one aligned access of this pointer tile can cover (at most 16 bytes),
+  /// under the mask (null: none).
   int vector_width(const ir::Value* ptr, const ir::Value* mask, int axis) const;
 
  private:

@@ -1,21 +1,21 @@
-// What the blocks of a cluster, which run a program together, do alike and what each does for itself.
+// Which work of a program all blocks of a cluster do alike, and which is divided between them.
 #pragma once
 
 #include "codegen/ir/ir.h"
 
 namespace tegula {
 
-/// Whether each block works on parts of tiles of its own, as the pass divide_blocks arranges it.
+/// Whether each block works on its own part of the tiles, as the pass divide_blocks arranges it.
 bool is_divided(const ir::Func& func);
 
-/// Whether all blocks have the same number there: it follows by pure ops and loops from parameters and the program's
-/// indices, and not from the number of a block.
+/// Whether the scalar has the same value in all blocks: it follows by pure ops and loops from parameters and program
+/// indices, and not from block_id.
 bool same_in_blocks(const ir::Value* scalar);
-/// Likewise for how often and whether the op runs.
+/// Whether the op runs equally often in all blocks.
 bool runs_alike_in_blocks(const ir::Op& op);
 
-/// Whether a thread of another block may wait for the op, or it for one, so that all threads of the cluster must come
-/// to it: barriers, exchanges, and atomic operations whose results all blocks want.
+/// Whether the op waits for threads of other blocks, or they for it, so that all threads of the cluster must reach it:
+/// barriers, exchanges, and atomic operations whose results all blocks use.
 bool meets_other_blocks(const ir::Op& op, const std::unordered_map<const ir::Value*, int>& uses);
 
 }  // namespace tegula

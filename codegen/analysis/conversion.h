@@ -1,4 +1,4 @@
-// How elements get from the threads and registers of one layout to those of another.
+// How elements move from the threads and registers of one layout to those of another.
 #pragma once
 
 #include <optional>
@@ -19,11 +19,11 @@ struct Conversion {
     Cluster,    ///< through that of all blocks of the cluster, since another block has it
   };
   Route route;
-  /// (register, lane, warp, block) of the destination -> the same of the source that holds the element; not for Shared
-  /// and Cluster.
+  /// Maps (register, lane, warp, block) of the destination to the register, lane, warp and block of the source that
+  /// holds the element. Not set for Shared and Cluster.
   LinearLayout source_of;
-  /// Bits of the source's register and of the lane that change places: of the two registers that differ in the first,
-  /// a lane keeps the one that its own bit says and trades the other one.
+  /// A bit of the register index and a bit of the lane index that change places: of two registers that differ in the
+  /// register bit, a lane keeps the one that equals its own lane bit and exchanges the other one.
   struct Swap {
     int register_bit, lane_bit;
   };
@@ -34,13 +34,13 @@ inline bool goes_through_shared(Conversion::Route route) {
   return route == Conversion::Route::Shared || route == Conversion::Route::Cluster;
 }
 
-/// Both layouts have in-dimensions register, lane and warp of one program, block where its blocks divide the tile, and
-/// the same tile dimensions.
+/// Both layouts map register, lane and warp (and block, where the blocks of a cluster divide the tile) of one program
+/// to the same tile dimensions.
 Conversion plan_conversion(const LinearLayout& source, const LinearLayout& destination);
 
-/// Whether data goes through the scratch of several blocks of a cluster of `num_ctas` when the op, which is laid out,
-/// runs: a reduction along an axis that they divide, a conversion that brings elements from block to block, an atomic
-/// operation that one block does for others. (Of its result there must be a use.)
+/// Whether the laid-out op exchanges data through the scratch of several blocks of a cluster of `num_ctas`: a reduction
+/// along an axis that the blocks divide, a conversion that moves elements between blocks, or an atomic operation, whose
+/// result is used, that one block performs for all.
 bool crosses_blocks(const ir::Op& op, int num_ctas);
 
 /// For an op that only renames or repeats coordinates (expand_dims, broadcast, reshape, trans, splat of a tile), the

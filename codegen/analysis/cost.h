@@ -1,6 +1,6 @@
-// What a launch will cost, predicted from tile IR: for ranking configurations before any is compiled, and for saying
-// what bounds a kernel. No LLVM: with the passes that assign layouts an estimate takes 0.5 ms for a row
-// kernel, 2.5 ms for a product.
+// The cost model: predicts the time of a launch from tile IR, to rank configurations before any is compiled and to say
+// what bounds a kernel. It needs no LLVM: with the passes that assign layouts, an estimate takes 0.5 ms for a row
+// kernel and 2.5 ms for a product.
 #pragma once
 
 #include <array>
@@ -17,8 +17,8 @@
 
 namespace tegula {
 
-/// How often loops and branches, by where they stand in the source, were come to, and how many iterations that were, or
-/// how often the first of a branch's regions was taken.
+/// Execution counts of loops and branches, by source location: how often each was reached, and its iterations or how
+/// often the first region of a branch was taken.
 struct ControlCounts {
   struct Count {
     double entered = 0, went = 0;
@@ -30,7 +30,8 @@ struct ControlCounts {
     Count& count = at[{loc.file, loc.line, loc.column}];
     ++count.entered, count.went += went;
   }
-  /// Iterations, or the share of the times that the branch was taken; nullopt where nothing is known.
+  /// The mean number of iterations, or the share of times that the branch was taken; nullopt if the location is not
+  /// known.
   std::optional<double> average(const Loc& loc) const {
     const auto found = at.find({loc.file, loc.line, loc.column});
     if (found == at.end() || found->second.entered == 0) return std::nullopt;
@@ -38,20 +39,22 @@ struct ControlCounts {
   }
 };
 
-/// What is known of the launch beyond the kernel.
+/// What is known about the launch besides the kernel.
 struct CostInputs {
   int64_t programs = 1;  ///< of the whole grid
-  /// The grid, where some of its programs are to be looked at; else all are taken to be like the first one.
+  /// The grid, if a sample of its programs is to be examined; otherwise all programs are taken to be like the first
+  /// one.
   std::optional<std::array<int64_t, 3>> grid = {};
   const DeviceInfo* device =
       nullptr;  ///< number of SMs and memory rate; null or an emulator: the target's usual device
   /// Values of integer arguments, for trip counts of loops.
   std::map<std::string, int64_t, std::less<>> arguments = {};
-  /// Bytes of the arrays that pointer arguments lead to, where they are known: no more comes from memory.
+  /// Sizes in bytes of the arrays that pointer arguments point to, where they are known: no more than that comes from
+  /// memory.
   std::map<std::string, int64_t, std::less<>> array_bytes = {};
   int64_t extent = 4096;  ///< of integer arguments whose value is not known
   int64_t trips = 8;      ///< of loops whose bounds come from memory, and of `while`
-  /// Bytes that the whole launch moves, where they have been counted; else they are estimated.
+  /// The bytes that the whole launch moves, if they have been counted; otherwise they are estimated.
   struct Moved {
     double memory = 0;  ///< from and to memory
     double l2 = 0;      ///< between the multiprocessors and the L2 cache
@@ -59,7 +62,7 @@ struct CostInputs {
   std::optional<Moved> moved = {};
   std::optional<int> programs_per_sm = {};  ///< where the code is known; else by estimated registers
   std::optional<int64_t> spill_bytes = {};  ///< a thread, likewise
-  /// What loops and branches did, where programs were followed; asked where arguments alone do not tell.
+  /// Execution counts of programs that were followed, used where the arguments alone do not determine a loop or branch.
   const ControlCounts* control = nullptr;
 };
 

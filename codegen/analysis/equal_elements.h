@@ -1,4 +1,4 @@
-// Elements of a tile that are the same one in memory.
+// Elements of a tile that are one and the same in memory.
 #pragma once
 
 #include <vector>
@@ -7,18 +7,18 @@
 
 namespace tegula {
 
-/// Of each register of a laid-out tile the first one with an element of the same run, where runs of so many elements
-/// along each axis, from 0 on, are equal. `runs`: powers of two, one an axis.
+/// For each register of a laid-out tile, the first register that holds an element of the same run. Along each axis,
+/// aligned runs of `runs[axis]` elements (powers of two) are equal.
 std::vector<int> first_registers(const ir::Type& type, const ir::Ints& runs);
 
-/// How many different ones there are.
+/// The number of different elements that a thread holds.
 int64_t count_different(const ir::Type& type, const ir::Ints& runs);
 
-/// Elements that a thread holds of what a laid-out load gives, equal ones counted once, those left out that its mask
-/// lets through in no thread.
+/// The number of elements that a thread loads for a laid-out load: equal ones counted once, without those that the mask
+/// excludes in every thread.
 int64_t loaded_elements(const ir::Op& load);
 
-/// Of the registers that they are loaded into: an access narrower than a register takes a whole one.
+/// The bytes of the registers that they are loaded into: an access narrower than a register takes a whole one.
 int64_t register_bytes(const ir::Op& load);
 
 }  // namespace tegula

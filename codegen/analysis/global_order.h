@@ -18,7 +18,7 @@
 
 namespace tegula {
 
-/// What threads have done in global memory since all of them met.
+/// The accesses to global memory since all threads last met at a barrier.
 struct GlobalAccesses {
   struct Access {
     int group = 0;         ///< of accesses that differ in their pointers alone
@@ -28,7 +28,8 @@ struct GlobalAccesses {
     bool writes = false, atomic = false;
     auto operator<=>(const Access&) const = default;
   };
-  /// Two of a group, which say as much as all: an access that conflicts with any of it conflicts with one of them.
+  /// Two accesses of each group are enough: an access that conflicts with any access of the group conflicts with one of
+  /// these.
   using Accesses = std::set<Access>;
   Accesses since_barrier;
   Accesses copying;  ///< by copies that run beside the program: waits say when they have read
@@ -41,16 +42,16 @@ void unite(GlobalAccesses& into, const GlobalAccesses& other);
 /// Answers for a function.
 class GlobalOrder {
  public:
-  /// `blocks`: that run the program together.
+  /// `blocks`: the number of blocks that run the program together.
   explicit GlobalOrder(int64_t blocks) : blocks_(blocks) {}
 
-  /// Whether the op must not start before all threads have done what they did before.
+  /// Whether the op must wait until all threads have completed the accesses in `before`.
   bool needs_barrier(const ir::Op& op, const GlobalAccesses& before);
-  /// Adds what the op does.
+  /// Adds the op's accesses.
   void add(const ir::Op& op, GlobalAccesses& accesses);
-  /// The loop's next iteration begins: pointers that vary in it are others from here on.
+  /// The next iteration of the loop begins: from here on, pointers that vary in the loop have other values.
   void next_iteration(const ir::Op& loop, GlobalAccesses& accesses);
-  /// Whether the addresses follow from a tile that was loaded, and so may be any.
+  /// Whether the addresses depend on loaded data, so that they may be any.
   bool is_scattered(const ir::Value* pointers);
 
  private:
@@ -66,8 +67,8 @@ class GlobalOrder {
   std::unordered_map<const ir::Value*, bool> scattered_;
   std::map<std::pair<const ir::Op*, const ir::Value*>, bool> varies_;
   std::map<std::tuple<const ir::Op*, const ir::Value*, const ir::Value*>, bool> apart_;
-  /// By what tells accesses apart: base, whether they write, atomically, tiles, at addresses from memory, other
-  /// elements in each iteration; the innermost loop, and in which of the loops around the pointers vary.
+  /// The key of a group of accesses: the base pointer; whether they write, are atomic, are tiles, depend on loaded
+  /// data, differ between iterations; the innermost loop; and in which of the enclosing loops the pointers vary.
   using Group = std::tuple<const ir::Value*, bool, bool, bool, bool, bool, const ir::Op*, std::vector<bool>>;
   std::map<Group, int> groups_;
 };

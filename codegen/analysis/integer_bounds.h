@@ -1,4 +1,4 @@
-// What the expression of an integer says of its size.
+// Bounds of integers, from the expressions that compute them.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace tegula {
 
-/// Bounds of a scalar integer; nullopt on a side of which the expression says nothing. Sums do not overflow.
+/// Bounds of a scalar integer; nullopt on a side that the expression does not bound. Sums are presumed not to overflow.
 struct IntegerBounds {
   std::optional<int64_t> least, most;
 };
 IntegerBounds integer_bounds(const ir::Value* v);
 
-/// Whether a mask's expression says that it is false for all elements whose coordinates are these or larger: of columns
-/// behind a row's end that is known when the kernel is compiled.
+/// Whether the mask's expression implies that the mask is false for all elements with these coordinates or larger ones:
+/// for example columns beyond a row's end that is known at compile time.
 bool is_false_from(const ir::Value* mask, const std::vector<int32_t>& at);
 
-/// The most iterations that a `for` can have; nullopt where its bounds do not say.
+/// An upper bound on the iterations of a `for`; nullopt if its bounds imply none.
 std::optional<int64_t> most_trips(const ir::Op& loop);
 
 }  // namespace tegula

@@ -1,4 +1,4 @@
-// What is known of scalars once the arguments of a launch are: trip counts, and which values programs share.
+// Values of scalars, given the arguments of a launch: trip counts, branches, and which values programs have in common.
 #pragma once
 
 #include <array>
@@ -18,25 +18,25 @@ class LaunchValues {
   /// All three must outlive it.
   LaunchValues(const ir::Func& func, const AxisAnalysis& axis, const CostInputs& inputs);
 
-  /// From now on this program's values are asked for; before, the first one's.
+  /// Later queries are about this program; without it, about the first one.
   void set_program(const std::array<int64_t, 3>& program) { program_ = program; }
-  /// And those of this one of the groups of warps that run it; before, of the first one.
+  /// Later queries are about this group of the program's warps; without it, about the first one.
   void set_group(int64_t group) { group_ = group; }
-  /// How often the region of a `for`, a `while` or copy_warps runs in the program: where that cannot be told, as often
-  /// as programs that were followed ran it, else inputs.trips.
+  /// How often the region of a `for`, a `while` or copy_warps runs in the program. If the arguments do not determine
+  /// it, as often as in the programs that were followed, otherwise inputs.trips.
   double trips(const ir::Op& loop) const;
-  /// Of a `for` whose number decides how often loops within run, or which branch is taken: its values in the program,
-  /// if they are few; else none.
+  /// The values of a `for`'s induction variable in the program, if they determine trip counts or branches within the
+  /// loop and are few; otherwise empty.
   std::vector<int64_t> deciding_numbers(const ir::Op& loop);
-  /// From now on the loop's number has this value; nullopt: it is not known.
+  /// Sets the loop's induction variable for later queries; nullopt: not known.
   void set_number(const ir::Op& loop, std::optional<int64_t> value);
-  /// Which region of an `if` runs as the launch's arguments and the numbers that are set decide; nullopt if they do
-  /// not.
+  /// The region of an `if` that runs, given the launch's arguments and the induction variables that are set; nullopt if
+  /// these do not determine it.
   std::optional<int> branch(const ir::Op& op) const;
-  /// How often of all times region `i` of an `if` runs whose branch() is not known, as programs that were followed say;
-  /// 1 where there were none.
+  /// The share of executions in which region `i` of an `if` runs whose branch() is not known, as counted in the
+  /// programs that were followed; 1 if there were none.
   double share_taken(const ir::Op& op, int i) const;
-  /// Whether these make a mask hold nowhere; false for no mask, and if they do not decide it.
+  /// Whether the known values make the mask false everywhere. False if there is no mask or they do not determine it.
   bool is_off(const ir::Value* mask) const;
   /// Whether the value may differ from program to program.
   bool depends_on_program(const ir::Value* v) const { return dependent_.contains(v); }
@@ -45,7 +45,7 @@ class LaunchValues {
   std::optional<int64_t> integer(const ir::Value* v, int depth = 0) const;
 
  private:
-  /// Whether what is known decides branches: arguments' values that are guessed do not.
+  /// Whether branches may be decided at all: not from guessed arguments.
   bool decides() const { return !numbers_.empty() || !inputs_.arguments.empty(); }
   void find_dependent(const ir::Block& block);
 

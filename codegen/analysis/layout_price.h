@@ -1,4 +1,4 @@
-// What layouts cost: prices in issue slots of a warp.
+// Prices of layouts in issue slots of a warp.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,10 @@
 
 namespace tegula {
 
-/// A memory op as a warp's threads see it.
+/// A memory op from the point of view of a warp's threads.
 struct Access {
-  /// For each axis how far apart in memory elements lie, in bytes; those of different runs are far from each other.
+  /// For each axis, the distances of elements in memory, in bytes; elements of different runs are taken to be far
+  /// apart.
   std::vector<AxisInfo::Run> runs;
   int axis = 0;  ///< along which an instruction of a thread covers `width` elements
   int width = 1;
@@ -21,14 +22,14 @@ struct Access {
   bool operator==(const Access&) const = default;
 };
 
-/// Of a warp's accesses to global memory for all its elements.
+/// The price of a warp's accesses to global memory for all its elements.
 double access_price(const LinearLayout& layout, const Access& access);
 
 /// The same for elements of `bytes` bytes that lie side by side along `axis`, rows far apart.
 double access_price(const LinearLayout& layout, int axis, int bytes, int width);
 
-/// Of a warp's elements' way from one layout to another one. `waits`: warps wait for each other on it if they exchange
-/// elements; where another one makes them wait anyway, they do not wait again.
+/// The price of moving a warp's elements from one layout to another. `waits`: a conversion between warps includes the
+/// price of its barriers; false if another op makes the warps wait in any case.
 double conversion_price(const ir::Type& type, const LinearLayout& from, const LinearLayout& to, bool waits = true);
 
 }  // namespace tegula

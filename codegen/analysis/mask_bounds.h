@@ -1,4 +1,4 @@
-// What a mask says of the numbers that it was made from.
+// Bounds that a mask implies for the values it was computed from.
 #pragma once
 
 #include <optional>
@@ -8,14 +8,15 @@
 
 namespace tegula {
 
-/// Least values of integer tiles in those elements where a mask is true. A tile that is broadcast to the mask's shape
-/// counts by its own elements.
+/// Lower bounds of integer tiles in those elements where a mask is true. A tile that is broadcast to the mask's shape
+/// is bounded by its own elements.
 class MaskBounds {
  public:
   MaskBounds(const ir::Value* mask, const AxisInfoOf& info);
 
   bool empty() const { return least_.empty(); }
-  /// Whether the value is no less than 0 where the mask is true: a tile of the mask, or such a tile plus a constant.
+  /// Whether the value is not negative wherever the mask is true. The value is a tile that the mask was computed from,
+  /// or such a tile plus a constant.
   bool non_negative(const ir::Value* value) const;
 
  private:

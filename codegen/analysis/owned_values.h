@@ -1,8 +1,4 @@
-// Values that nothing follows from but what the owners of elements write to memory.
-//
-// Where a layout gives an element to several threads, all of them load it and compute with it, and one of them, its
-// owner, stores. What the others have loaded matters if it reaches another thread, control flow, an address or a
-// layout with other owners; else it may be anything.
+// Values that only the owners of their elements make use of.
 #pragma once
 
 #include <unordered_set>
@@ -13,10 +9,10 @@ namespace tegula {
 
 class OwnedValues {
  public:
-  /// Of a laid-out function, which must outlive it.
+  /// Analyses a laid-out function, which must outlive the analysis.
   explicit OwnedValues(const ir::Func& func);
 
-  /// Whether what threads hold of the value that do not own it reaches nothing.
+  /// Whether nothing depends on the copies of the value's elements in threads that do not own them.
   bool contains(const ir::Value* value) const { return !escaping_.contains(value); }
 
  private:

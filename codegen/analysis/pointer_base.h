@@ -9,18 +9,18 @@ namespace tegula {
 /// of different parameters are taken not to overlap.
 const ir::Value* pointer_base(const ir::Value* pointer);
 
-/// Whether what `pointer` reaches is none of `written`, bases of pointers.
+/// Whether the memory that `pointer` may reach overlaps none of `written`, bases of pointers.
 bool apart(const ir::Value* pointer, const std::vector<const ir::Value*>& written);
 
-/// Whether the op, regions included, orders memory other than by what loads follow from: barriers, volatile accesses,
-/// atomics that are not relaxed. Otherwise `written` receives the bases of what it writes (null: unknown).
+/// Whether the op, regions included, orders memory beyond the dependences of loads: barriers, volatile accesses,
+/// atomics that are not relaxed. If not, `written` receives the bases of what it writes (null: unknown).
 bool orders_memory(const ir::Op& op, std::vector<const ir::Value*>& written);
-/// Likewise of a block.
+/// The same for all ops of a block.
 bool orders_memory(const ir::Block& block, std::vector<const ir::Value*>& written);
 
-/// The bases of what the function writes anywhere; null for what is not known.
+/// The bases of everything that the function writes; null stands for an unknown one.
 std::vector<const ir::Value*> written_by(const ir::Func& func);
-/// Whether what is ordered before the loop runs, acquired from other programs for one, may be what it reads.
+/// Whether the loop may read what an operation before it orders, for example what it has acquired from other programs.
 bool follows_order(const ir::Op& loop);
 
 }  // namespace tegula

@@ -1,4 +1,4 @@
-// Sums of products of integers: what index arithmetic comes down to.
+// Integer polynomials: the normal form of index arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace tegula {
 
-/// A polynomial in unknowns that have numbers.
+/// A polynomial whose unknowns are numbered.
 class Polynomial {
  public:
-  /// What is multiplied, ascending; none: 1.
+  /// The numbers of a term's factors, in ascending order; empty for the constant term.
   using Factors = std::vector<int>;
 
   Polynomial() = default;  ///< 0
@@ -19,7 +19,7 @@ class Polynomial {
   static Polynomial unknown(int number) { return term({number}, 1); }
   static Polynomial term(Factors factors, int64_t coefficient);
 
-  /// Without those whose coefficient is 0.
+  /// Terms with a coefficient of 0 are left out.
   const std::map<Factors, int64_t>& terms() const { return terms_; }
   bool is_zero() const { return terms_.empty(); }
   bool is_constant(int64_t value) const { return *this == constant(value); }
@@ -29,7 +29,7 @@ class Polynomial {
   Polynomial operator*(const Polynomial& other) const;
   bool operator==(const Polynomial&) const = default;
 
-  /// What gives this when it is multiplied by `other`, which has one term; none where there is no such polynomial.
+  /// The quotient by `other`, which has one term; nullopt where the division leaves a remainder.
   std::optional<Polynomial> divided_by(const Polynomial& other) const;
 
  private:

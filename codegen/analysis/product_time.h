@@ -1,9 +1,9 @@
-// How long a launch takes whose programs sum up products in loops.
+// The time of a launch whose programs sum up products in loops.
 #pragma once
 
 namespace tegula {
 
-/// What one block does, as clocks of its multiprocessor are counted.
+/// The work of one block, in clocks of its multiprocessor.
 struct ProductWork {
   double steps = 0;          ///< iterations of loops around products, and of these all together:
   double tensor_clocks = 0;  ///< of the tensor cores at the maker's rate

@@ -1,4 +1,4 @@
-// How many registers a thread needs, estimated from laid-out tile IR: what is live at once.
+// Register pressure of a thread, estimated from laid-out tile IR: which values are live at the same time.
 #pragma once
 
 #include <unordered_map>
@@ -12,10 +12,10 @@
 
 namespace tegula {
 
-/// Elements of this type that a thread holds, copies left out.
+/// The number of elements of a tile that a thread holds, without copies.
 int64_t held_elements(const ir::Type& type);
 
-/// The most registers that a thread may have: by the size of the register file, by the instructions, by maxnreg.
+/// The limit of registers a thread: the least of what the register file, the instruction set and maxnreg allow.
 int register_limit(const ir::Func& func, const Target& target);
 
 class RegisterPressure {
@@ -28,11 +28,11 @@ class RegisterPressure {
     double times = 1;  ///< how often a program comes there
   };
   Peak peak();
-  /// The peak if these values are made piece by piece where they are used, so that nothing holds them.
+  /// The peak if these values are computed element by element where they are used, so that none is live as a whole.
   Peak peak_without(const std::unordered_set<const ir::Value*>& values);
 
-  /// How many different registers an index or pointer tile takes, when those that differ by a constant are one: the
-  /// constant goes into the instruction. Other values take one a register of their layout.
+  /// How many registers an index or pointer tile takes if elements that differ by a constant share one, the constant
+  /// being part of the instruction. Other values take one for each register of their layout.
   int64_t variety(const ir::Value* v);
 
  private:

@@ -1,5 +1,5 @@
-// In which order threads and engines get to shared memory, and threads to what they store to global memory
-// (global_order.h): barriers serve both.
+// Hazards in shared memory, between threads and asynchronous engines, and between threads in global memory
+// (global_order.h), since the same barriers order both.
 #pragma once
 
 #include <string>
@@ -14,26 +14,26 @@
 
 namespace tegula {
 
-/// What the accesses to shared memory still need. Memory is written by threads (shared_store, scratch) and by copies;
-/// it is read by threads and by products that run beside the program. Between a write of one thread and an access of
-/// another a barrier stands, one for the asynchronous proxy where a product reads; a copy is waited for before it is
-/// read, a product before its operands are written again.
+/// The synchronisation that accesses to shared memory still lack. Threads (shared_store, scratch) and copies write it;
+/// threads and products that run beside the program read it. A write of one thread and an access of another need a
+/// barrier between them, one that includes the asynchronous proxy if a product reads. A copy must have been waited for
+/// before its data is read, and a product before its operands are overwritten.
 struct SharedHazards {
-  /// Ops that must not start before earlier accesses of other threads have completed: they need a barrier ahead. True:
-  /// one that the asynchronous proxy is ordered by too.
+  /// Ops that need a barrier before them, since they must not start before earlier accesses of other threads have
+  /// completed. True: the barrier must order the asynchronous proxy too.
   std::unordered_map<const ir::Op*, bool> barrier_before;
-  /// Of these, barriers of all blocks that run the program.
+  /// Those that need a barrier of all blocks that run the program.
   std::unordered_set<const ir::Op*> whole_program;
-  /// What no barrier mends: an access to what a copy or a product under way uses.
+  /// Errors that no barrier can repair: an access to memory that a copy or product under way uses.
   std::vector<std::pair<const ir::Op*, std::string>> errors;
 };
 
-/// Follows the program, loops until nothing changes. Slots of a shared_alloc that a loop takes in turn are told apart
-/// where their indices begin as constants and move on by one slot an iteration; but not from those that a loop used
-/// that is over.
+/// A data-flow analysis that follows loops to a fixed point. It distinguishes the slots of a shared_alloc that a loop
+/// takes in turn if their indices begin as constants and advance by one slot an iteration; it does not distinguish them
+/// from slots that an earlier loop used.
 SharedHazards find_shared_hazards(const ir::Func& func, const SharedPlan& plan);
 
-/// Whether the function has all barriers it needs (Stage::Ordered). Reports what it lacks.
+/// Whether the function has all barriers that it needs (Stage::Ordered). Reports the ones it lacks.
 bool verify_order(const ir::Func& func, Diagnostics& diags);
 
 }  // namespace tegula

@@ -1,4 +1,4 @@
-// Where ops have their room in shared memory.
+// Allocation of shared memory to ops.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace tegula {
 
-/// What an asynchronous copy of a thread moves at least; fewer bytes are copied at once.
+/// The fewest bytes that an asynchronous copy of a thread moves; smaller elements are copied synchronously.
 inline constexpr int kLeastCopyBytes = 4;
 
 /// Bytes of one place in shared memory for a tile of this type.
@@ -18,23 +18,23 @@ int64_t place_bytes(const ir::Type& type);
 /// Bytes of shared memory that lowering `op` needs for exchanging data between warps or blocks; 0 for most ops.
 int64_t scratch_bytes(const ir::Op& op);
 
-/// Bytes of an element where another block of the cluster stores it, one by one.
+/// Bytes that an element takes where another block of the cluster stores it, each element by itself.
 int64_t bytes_in_other_block(const ir::Type& type);
 
-/// How many areas an op takes in turn that exchanges data between the blocks of a cluster: two in a loop.
+/// The number of scratch areas between which an op alternates that exchanges data between the blocks of a cluster: two
+/// in a loop, otherwise one.
 int exchange_slots(const ir::Op& op);
 
 /// The shared_alloc that a place belongs to.
 const ir::Op* alloc_of(const ir::Value* place);
 
-/// Where ops have their room in shared memory: an op that needs scratch, and a shared_alloc. A shared_alloc has it from
-/// there to its last use and to the waits that complete the copies into it and the products that read it; the whole of
-/// a loop in which uses or waits follow to which it is from outside. Rooms that are not needed at a time share memory:
-/// each takes the first gap that is large enough. Scratch lies behind the places in use, in areas of its own while
-/// these are small, so that most ops need no second barrier. Where other blocks of a cluster write to it, it is nobody
-/// else's from the program's begin to its end. Where groups of warps run the program (groups_of), what copy_warps use
-/// comes first, and what is used in a group's turn to store; it is common to all groups. What lies behind it each group
-/// has of its own.
+/// Where in shared memory each shared_alloc and each op with scratch has its memory. A shared_alloc is live from its
+/// position to its last use and to the waits that complete the copies into it and the products that read it; if a loop
+/// that it lies outside of uses it or waits for it, throughout that loop. Allocations that are not live at the same
+/// time share memory (first fit). Scratch lies behind the live allocations, in separate areas while these are small, so
+/// that most ops need no second barrier. Scratch that other blocks of a cluster write to is reserved throughout the
+/// program. If several groups of warps run the program (groups_of), the memory of copy_warps and of what a group does
+/// in its turn to store comes first and is common to all groups; each group has its own copy of what lies behind it.
 struct SharedPlan {
   int64_t bytes = 0;         ///< for all groups
   int64_t common_bytes = 0;  ///< where there are several groups; offsets from here on are those of the first one
@@ -45,13 +45,13 @@ struct SharedPlan {
 
 SharedPlan plan_shared(const ir::Func& func);
 
-/// What a function needs, to ask while slots are tried.
+/// The shared memory that a function needs, for callers that try different numbers of slots.
 class SharedNeeds {
  public:
   /// The function must outlive it, and only the slots of its shared_allocs may change.
   explicit SharedNeeds(const ir::Func& func);
   ~SharedNeeds();
-  /// What plan_shared() says, with the slots that there are now.
+  /// The bytes that plan_shared() would allocate with the current slots.
   int64_t bytes();
 
  private:
@@ -60,7 +60,7 @@ class SharedNeeds {
   std::unique_ptr<Found> found_;
 };
 
-/// What the shared_allocs of a function need, laid out or not, with nothing for scratch.
+/// The bytes of all shared_allocs of a function, laid out or not, without scratch.
 int64_t bytes_of_places(const ir::Func& func);
 
 }  // namespace tegula

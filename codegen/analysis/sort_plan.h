@@ -58,16 +58,16 @@ struct SortPlan {
   LinearLayout end;  ///< where the elements are then, in order
 };
 
-/// The plan for a tile in the layout `operand` of whose sorted elements the
-/// first `kept`, a power of two, stay. With `merge` the elements first go up
-/// and then down, or the other way round, and all of them stay.
+/// The plan for a tile in the layout `operand`, of whose sorted elements the first `kept`, a power of two, are wanted.
+/// With `merge` the elements are bitonic already (first ascending and then descending, or the other way round), and all
+/// are wanted.
 SortPlan plan_sort(const LinearLayout& operand, int64_t kept, bool merge);
-/// The plan for an op `sort` with layouts.
+/// The plan for a laid-out `sort`.
 SortPlan plan_sort(const ir::Op& op);
 
-/// A sort by digits of the keys, the lowest first, as it is cheaper for one long row, all of which stays: elements
-/// keep their order where a digit is the same. The keys lie in shared memory in order; in each pass, warp w takes the
-/// `elements / warps` from w * elements / warps on, a lane every 32nd of them.
+/// A radix sort, the lowest digit first, which is cheaper for one long row that is wanted as a whole: each pass is
+/// stable. The keys lie in shared memory in row order; in each pass, warp w takes `elements / warps` keys from w *
+/// elements / warps on, each lane every 32nd of them.
 struct DigitSort {
   static constexpr int kDigitBits = 8;
   static constexpr int kRecordWords = 4;
@@ -78,12 +78,12 @@ struct DigitSort {
           records = 0;  ///< where they begin in the op's scratch: a counter a warp and digit, words a warp
   int64_t bytes = 0;    ///< of scratch
 };
-/// nullopt: the network sorts.
+/// The plan; nullopt if a bitonic network is to sort.
 std::optional<DigitSort> plan_digit_sort(const ir::Op& op);
 
-/// A sort of the same rows by buckets: a sample of the keys says how dense they are in each of the cells that their
-/// upper bits tell apart, each cell gets buckets in proportion, so that most hold one key or two, and each key counts
-/// those of its bucket that go before it. Where a bucket holds very many, as of equal keys, another sort must do.
+/// A bucket sort of the same rows. A sample of the keys tells how many there are in each of the cells that their upper
+/// bits form; each cell gets buckets in proportion, so that most buckets hold one or two keys; and each key counts the
+/// smaller keys of its bucket. If a bucket holds very many keys, as with equal keys, another sort takes over.
 struct BucketSort {
   static constexpr int kMostOfBucket = 32;  ///< keys, a power of two
   int64_t elements = 0;

@@ -1,5 +1,5 @@
 // What the programs of a launch take of a GPU: bytes, instructions, exchanges, steps of products. The cost model
-// (analysis/cost) says what time that is.
+// (analysis/cost) turns this into time.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace tegula {
 
-/// What programs take of a GPU.
+/// The work of programs.
 struct Work {
   double read = 0, written = 0, shared = 0, read_traffic = 0, write_traffic = 0;  ///< bytes
   double flops = 0, special = 0, dot_flops = 0, tensor_flops = 0;
@@ -42,7 +42,7 @@ struct Work {
       &Work::step_copied,   &Work::step_ahead,       &Work::split,         &Work::fills};
 };
 
-/// Bytes that one program accesses of an array.
+/// The bytes of an array that one program accesses.
 struct ArrayBytes {
   double read = 0, written = 0;
 };
@@ -55,7 +55,7 @@ struct WorkOfPrograms {
   std::map<const ir::Value*, ArrayBytes> arrays;  ///< by the parameter that pointers come from; null: several
 };
 
-/// Counts by a sample of the programs. `values` and `registers` are of the function and these inputs.
+/// Counts the work of a sample of the programs. `values` and `registers` belong to the function and these inputs.
 WorkOfPrograms count_work(const ir::Func& func, const Target& target, const CostInputs& inputs,
                           const AxisAnalysis& axis, LaunchValues& values, RegisterPressure& registers);
 

@@ -1,4 +1,4 @@
-// What the assembler says of inline assembly.
+// Checks inline assembly with ptxas.
 #pragma once
 
 #include <string_view>
@@ -8,8 +8,8 @@
 
 namespace tegula {
 
-/// Has ptxas look at the function's blocks of inline assembly, each by itself, where ptxas is installed: an error for
-/// each line that it refuses, at the place of the call. `ptx` is the function's code, whose version and target hold.
+/// Assembles each block of inline assembly of the function by itself, if ptxas is installed, and reports each line that
+/// it rejects at the place of the call. `ptx` is the function's code, which gives version and target.
 void check_inline_asm(const ir::Func& func, std::string_view ptx, std::string_view target, Diagnostics& diags);
 
 }  // namespace tegula

@@ -1,9 +1,9 @@
-// What LLVM ends the process for.
+// LLVM's fatal errors.
 #pragma once
 
 namespace tegula {
 
-/// From now on an error that LLVM does not come back from is an InternalError. What LLVM had in hand is lost.
+/// Makes LLVM's fatal errors throw InternalError from now on. The LLVM objects in use at that moment are leaked.
 void throw_fatal_errors();
 
 }  // namespace tegula

@@ -1,4 +1,4 @@
-// Laid-out tile IR to code, through LLVM. This header names no LLVM type.
+// Code generation: from laid-out tile IR to PTX or bitcode, through LLVM. This header names no LLVM type.
 #pragma once
 
 #include <optional>
@@ -23,13 +23,14 @@ struct GeneratedCode {
   std::vector<ImageAssert> asserts;
 };
 
-/// PTX for a module in LLVM IR, text or bitcode, that calls hardware functions; the target must have what they need.
+/// PTX for an LLVM module, text or bitcode, that calls hardware functions; the target must have the features that these
+/// need.
 std::string ptx_of_module(std::string_view ir, const Target& target);
 
 /// Lowers, optimises and emits `func` (stage LaidOut). Null after a diagnostic.
 std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions& options, Diagnostics& diags);
 
-/// The image of a function whose code this is: what a device needs to load and to launch it.
+/// Makes the image of a function from its code: all that a device needs to load and launch it.
 KernelImage image_of(const ir::Func& func, const Target& target, GeneratedCode code);
 
 }  // namespace tegula

@@ -1,4 +1,4 @@
-// Loads of neighbours, as the steps of an unrolled loop make them.
+// Merges loads of neighbouring addresses, as the iterations of an unrolled loop make them.
 #pragma once
 
 namespace llvm {
@@ -7,9 +7,9 @@ class Function;
 
 namespace tegula {
 
-/// Makes one load of several of a thread that lie side by side in memory, under one predicate, with nothing written in
-/// between: up to 16 bytes, where their address is known to be a multiple of their size. Tiles that are loaded one
-/// after the other, as the columns of a few weights, are apart before loops are unrolled.
+/// Merges loads of a thread that are adjacent in memory, have the same predicate and no write between them into one
+/// load of up to 16 bytes, if its address is known to be a multiple of its size. Before loops are unrolled, tiles that
+/// are loaded one after the other, such as the columns of a few weights, cannot be merged.
 void merge_loads(llvm::Function& function);
 
 }  // namespace tegula

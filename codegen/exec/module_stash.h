@@ -1,5 +1,5 @@
-// Modules whose bitcode was just written, for who would parse it next: a kernel that is compiled for the emulator runs
-// there at once.
+// Keeps modules whose bitcode was just written for the next one who would parse it: a kernel compiled for the emulator
+// usually runs there at once.
 #pragma once
 
 #include <llvm/IR/LLVMContext.h>
@@ -16,9 +16,9 @@ struct StashedModule {
   std::unique_ptr<llvm::Module> module;  ///< null: there is none
 };
 
-/// Keeps the module that this bitcode says until it is taken, or until a few others have come.
+/// Keeps the module of this bitcode until it is taken or a few others have been stashed.
 void stash_module(std::vector<uint8_t> bitcode, StashedModule module);
-/// The module that this bitcode says if it is there; it is not afterwards.
+/// Takes the module of this bitcode out of the stash; empty if it is not there.
 StashedModule take_module(const std::vector<uint8_t>& bitcode);
 
 }  // namespace tegula

@@ -1,4 +1,4 @@
-// Registers that offsets take through a loop.
+// Keeps 32-bit offsets narrow through loops.
 #pragma once
 
 namespace llvm {

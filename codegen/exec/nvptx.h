@@ -1,4 +1,4 @@
-// The NVPTX end: the target machine, PTX bodies for hardware functions, and PTX text.
+// The NVPTX back end: the target machine, PTX bodies for hardware functions, and PTX text.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,8 @@ class TargetMachine;
 
 namespace tegula {
 
-/// A target machine that emits PTX of version `ptx`, for one module at a time. It goes back to a pool.
+/// A target machine that emits PTX of version `ptx`, for one module at a time. It returns to a pool when it is
+/// destroyed.
 class NvptxMachine {
  public:
   NvptxMachine(const Target& target, int ptx);
@@ -30,8 +31,8 @@ class NvptxMachine {
   std::unique_ptr<llvm::TargetMachine> machine_;
 };
 
-/// Replaces every call of a hardware function by its row's PTX as inline assembly. The lowest version of PTX that has
-/// all of them.
+/// Replaces every call of a hardware function with its row's PTX as inline assembly. Returns the lowest PTX version
+/// that has all of them.
 int insert_ptx(llvm::Module& module, const Target& target);
 
 /// PTX text of a module without hardware functions.

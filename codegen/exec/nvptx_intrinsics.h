@@ -1,4 +1,4 @@
-// Hardware functions that LLVM's NVPTX back end has an intrinsic for.
+// Hardware functions for which LLVM's NVPTX back end has an intrinsic.
 #pragma once
 
 #include "codegen/lower/hw.h"
@@ -9,9 +9,9 @@ class Function;
 
 namespace tegula {
 
-/// Turns the calls of a hardware function into those of an intrinsic with the same PTX, and removes it. False if there
-/// is none. The back end is several times faster with it than with a block of assembly, whose constraints it reads, and
-/// whose operands are copied, at each call.
+/// Replaces the calls of a hardware function with calls of an intrinsic that has the same PTX, and removes the
+/// function. False if there is no such intrinsic. The back end compiles an intrinsic several times faster than a block
+/// of assembly, whose constraints it parses and whose operands it copies at each call.
 bool call_intrinsic(llvm::Function& f, const lower::HwInfo& row);
 
 }  // namespace tegula

@@ -1,4 +1,4 @@
-// The order of instructions within a block, which the backends keep by and large.
+// Reorders the instructions of a block; the back ends largely keep this order.
 #pragma once
 
 namespace llvm {
@@ -7,15 +7,15 @@ class Function;
 
 namespace tegula {
 
-/// Brings each computation down to where it is first used. Tile ops are lowered one after the other, each for all of a
-/// thread's elements; by use, a store's elements are computed right before it, so that fewer are alive at a time and
-/// units of different kinds work side by side. Memory accesses and other effects keep their order, and
-/// nothing crosses barriers and their like: but what follows from one wave of a product comes before the next one.
+/// Moves each computation down to its first use. Tile ops are lowered one after the other, each for all elements of a
+/// thread; in the order of use, each element of a store is computed right before it is stored, so that fewer values are
+/// live and different units work at the same time. Memory accesses and other effects keep their order, and nothing
+/// moves across barriers and the like; what depends on one wave of a product stays before the next wave.
 void order_by_use(llvm::Function& function);
 
-/// Brings what one user alone takes behind the wait for earlier kernels down to it, with what only that follows from.
-/// What several take stays ahead of the wait, where it costs no time; but each access's address or mask, computed
-/// there, would hold a register until all accesses before are made.
+/// Moves computations with a single user behind the wait for earlier kernels down to that user, together with what only
+/// they depend on. Computations with several users stay ahead of the wait, where they cost no time. The address or mask
+/// of an access, if computed there, would occupy a register until all earlier accesses have been made.
 void sink_behind_wait(llvm::Function& function);
 
 }  // namespace tegula

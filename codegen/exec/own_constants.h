@@ -1,4 +1,4 @@
-// Constants in the back end's registers.
+// Gives constants registers of their own in the back end.
 #pragma once
 
 namespace llvm {

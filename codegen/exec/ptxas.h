@@ -1,4 +1,4 @@
-// CUDA's assembler, where it is installed.
+// CUDA's assembler, if it is installed.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Operands that very many blocks of inline assembly share.
+// Operands shared by very many blocks of inline assembly.
 #pragma once
 
 namespace llvm {

@@ -1,4 +1,4 @@
-// One step for many pointers of a loop.
+// Strength reduction for loops that carry many pointers.
 #pragma once
 
 namespace llvm {
@@ -7,9 +7,10 @@ class Function;
 
 namespace tegula {
 
-/// Where a loop carries many sums, and many pointers that go on by the same distance, as those of a tile whose rows
-/// have no known distance do, it carries one, and adds where each began. A phi each takes every pass of LLVM its time,
-/// and registers. What does not change in a loop has to stand ahead of it. Returns whether it changed anything.
+/// In a loop that carries many sums, and many pointers that advance by the same distance (as those of a tile whose row
+/// distance is unknown do), carries one pointer, to which each access adds where its own pointer began. Every phi costs
+/// time in every pass of LLVM, and registers. Loop invariants must already stand ahead of the loop. Returns whether it
+/// changed anything.
 bool share_steps(llvm::Function& function);
 
 }  // namespace tegula

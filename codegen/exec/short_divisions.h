@@ -1,4 +1,4 @@
-// Divisions of 64 bits whose operands are short.
+// 64-bit divisions with short operands.
 #pragma once
 
 namespace llvm {
@@ -7,9 +7,9 @@ class FunctionPass;
 
 namespace tegula {
 
-/// A pass of the back end that gives divisions of 64 bits a branch for operands of 32 bits, whose division takes a
-/// fraction of the time. LLVM has that in its pass `codegenprepare` alone, most of which is of no use for a GPU, and
-/// which took up to 40 % of a compilation: it reads the constraints of all inline assembly.
+/// A back-end pass that gives 64-bit divisions a branch for operands that fit 32 bits, whose division takes a fraction
+/// of the time. LLVM has this only in `codegenprepare`, most of which is useless for a GPU and which took up to 40 % of
+/// a compilation, since it parses the constraints of all inline assembly.
 llvm::FunctionPass* short_divisions();
 
 }  // namespace tegula

@@ -10,9 +10,9 @@ class AnalysisManager;
 
 namespace tegula {
 
-/// LLVM's simplifycfg asks of each zero that a phi begins with whether it stands for code that is never reached, for
-/// which it walks from the phi to an instruction that uses it: of 128 sums of a product, a twelfth of the compilation.
-/// Here it meets another value than zero there.
+/// Runs LLVM's simplifycfg with the zero operands of phis hidden. For each zero that a phi begins with, simplifycfg
+/// walks from the phi to an instruction that uses it, to find out whether the zero marks unreachable code: for 128 sums
+/// of a product that took a twelfth of the compilation.
 llvm::PreservedAnalyses simplify_blocks(llvm::Function& function, llvm::AnalysisManager<llvm::Function>& analyses);
 
 }  // namespace tegula

@@ -1,4 +1,4 @@
-// Where index arithmetic stands in functions of several blocks.
+// Sinks index arithmetic in functions of several blocks.
 #pragma once
 
 namespace llvm {
@@ -7,15 +7,14 @@ class Function;
 
 namespace tegula {
 
-/// Brings sums of an index and a constant, and extensions, down over branches to the blocks that use them. A tile's
-/// indices differ by constants: behind the branches they follow from one register, while computed ahead (where the tile
-/// is loaded) each is held in a register of its own, or in two, for whatever the branches compute. Into loops nothing
-/// is brought.
+/// Sinks sums of an index and a constant, and extensions of integers, past branches into the blocks that use them, but
+/// not into loops. The indices of a tile differ by constants: behind the branches they follow from one register;
+/// computed early, where the tile is loaded, each one occupies one or two registers for the duration of the branches.
 void sink_indices(llvm::Function& function);
 
-/// Repeats beside products of 64 bits the extensions from 32 bits that they multiply: instructions are selected block
-/// by block, and a product of two extensions is one of them (mul.wide), others are three. A row's number times the
-/// distance of rows is such one in every loop over rows.
+/// Duplicates extensions from 32 to 64 bits next to the multiplications that use them. Instruction selection works
+/// block by block, and a product of two extensions is one instruction (mul.wide), any other 64-bit product three. The
+/// number of a row times the row distance, in every loop over rows, is such a product.
 void extend_beside_products(llvm::Function& function);
 
 }  // namespace tegula

@@ -1,4 +1,4 @@
-// Conversions of integers of few bits to floating point.
+// Fast conversions of small integers to floating point.
 #pragma once
 
 namespace llvm {

@@ -22,7 +22,8 @@ struct ByteTranspose {
   LinearLayout load, store;
 };
 
-/// Whether there is one: both extents are powers of two of 32 or more, and warps share the blocks evenly.
+/// Whether such a transposition exists: both extents are powers of two of at least 32, and the warps share the blocks
+/// evenly.
 bool can_transpose_bytes(const std::vector<int64_t>& shape, int num_warps);
 ByteTranspose plan_byte_transpose(const std::vector<int64_t>& shape, int from, int num_warps);
 

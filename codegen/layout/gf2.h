@@ -33,7 +33,7 @@ class Span {
     Vector value;        ///< no two rows share their highest set bit
     Vector combination;  ///< generators that sum to `value`
   };
-  /// What is left of v, and the generators that were added to get there.
+  /// The remainder of v, and the generators that were subtracted to get there.
   std::pair<Vector, Vector> reduce(Vector v) const;
 
   std::vector<Row> rows_;  ///< by descending highest bit

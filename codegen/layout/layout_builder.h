@@ -1,4 +1,4 @@
-// Builds layouts of registers bit by bit, as a hardware's description of a fragment has them.
+// Builds register layouts bit by bit, in the way that hardware manuals describe fragments.
 #pragma once
 
 #include <map>
@@ -10,12 +10,12 @@ namespace tegula {
 
 /// log2 of a power of two.
 int log2_of(int64_t n);
-/// Bits of a coordinate inside a block of that extent.
+/// The number of bits of a coordinate within the power-of-two block of an extent.
 int block_bits(int64_t extent);
-/// The repeats that a tile of `shape` needs beside its blocks along the axes in `order`, those of the first one
-/// fastest.
+/// The repeats of the power-of-two block that make up a tile of `shape`, along the axes in `order`; the first axis
+/// repeats fastest.
 std::vector<LinearLayout::Repeat> repeats_of_tile(const std::vector<int64_t>& shape, const std::vector<int>& order);
-/// Along all axes, the last one fastest.
+/// The same along all axes, the last one fastest.
 std::vector<LinearLayout::Repeat> repeats_of_tile(const std::vector<int64_t>& shape);
 
 /// Every call appends input bits that take the next bits of a tile dimension. Threads repeat the blocks of a tile in
@@ -35,7 +35,8 @@ class LayoutBuilder {
   /// A fragment of mma.sync, with g = lane / 4 and t = lane % 4: a 32-bit register holds 2^packed neighbours of row g
   /// from column 2^packed t on, and with `high_rows` the next one those of row g + 8.
   void place_fragment(int rows, int columns, int packed, bool high_rows = true);
-  /// What is left of the last two dimensions in registers, in the order given, then of those before them, last first.
+  /// Puts what is left of the last two dimensions into registers, in the order given, then the dimensions before them,
+  /// the last one first.
   void repeat_matrix(int first, int second);
 
   LinearLayout threads() const;

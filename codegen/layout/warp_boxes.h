@@ -1,4 +1,4 @@
-// Tiles in registers as bulk stores write them to arrays.
+// Register tiles as bulk stores write them to arrays.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct WarpBoxes {
   std::vector<Piece> pieces;
 };
 
-/// The boxes of a tile of elements of `bits` bits, their rows along dimension `fast`: the longest ones up to 128 bytes.
-/// None where rows have less than 32 bytes or boxes fewer than eight rows, or where threads hold copies.
+/// The boxes of a tile of elements of `bits` bits, with rows along dimension `fast` that are as long as possible, up to
+/// 128 bytes. Nullopt if rows have less than 32 bytes, boxes have fewer than eight rows, or threads hold copies.
 std::optional<WarpBoxes> warp_boxes(const LinearLayout& tile, int fast, int bits);
 
 }  // namespace tegula

@@ -1,4 +1,4 @@
-// Two ways to the same values, of which a thread takes one.
+// Two code paths to the same values, of which each thread takes one.
 #pragma once
 
 #include <llvm/IR/MDBuilder.h>
@@ -7,8 +7,8 @@
 
 namespace tegula::lower {
 
-/// What `fast` gives where the thread's condition holds, which is the rule, else what `slow` does: as many values of
-/// the same types.
+/// The results of `fast` in threads where the condition holds, which is expected to be the rule, and of `slow` in the
+/// others. Both return equally many values of the same types.
 template <class Fast, class Slow>
 Regs branch(Lowering& l, llvm::Value* condition, Fast fast, Slow slow) {
   llvm::Function* function = l.b.GetInsertBlock()->getParent();

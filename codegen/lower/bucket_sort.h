@@ -8,8 +8,8 @@
 
 namespace tegula::lower {
 
-/// The elements of `op` in order: `keys`, unsigned numbers of the type `key` of 32 or 64 bits, as registers of the
-/// result. Where buckets hold too many, what `otherwise` makes of them.
+/// The sorted elements of `op`, as registers of the result. `keys` are unsigned integers of the type `key`, of 32 or 64
+/// bits. If a bucket holds too many keys, `otherwise` sorts them.
 Regs sort_by_buckets(Lowering& l, const ir::Op& op, const BucketSort& plan, const Regs& keys, const ir::Type& key,
                      const std::function<Regs()>& otherwise);
 

@@ -1,4 +1,4 @@
-// What the ops have in common that combine elements along an axis by a region: reductions and scans.
+// What the lowering of reductions and scans has in common: both combine elements along an axis by a region.
 #pragma once
 
 #include "codegen/lower/lowering.h"
@@ -23,27 +23,27 @@ class Combining {
   using Key = std::vector<int32_t>;
   Key key_of_operand(int r) const;
 
-  /// What the region makes of two groups.
+  /// Applies the region to two groups.
   Group combine(const Group& a, const Group& b);
   /// a where the condition holds (null: everywhere), else b.
   Group choose(llvm::Value* condition, const Group& a, const Group& b);
   Group operands_of_register(int r) const;
 
   bool moves_along_axis(Dim dim, int bit) const { return layout_.basis(dim, bit, along_) != 0; }
-  /// The number that these bits of an index make up, lowest first; of the thread's.
+  /// The number formed by these bits of the thread's index, the lowest one first.
   llvm::Value* bits_of(llvm::Value* index, const std::vector<int>& bits);
   llvm::Value* bits_of_thread(const std::vector<int>& bits) { return bits_of(l_.thread(), bits); }
   /// Whether the thread's index has these bits of `mask`; null where there are none to compare.
   llvm::Value* is_thread(uint32_t mask, uint32_t bits);
-  /// Row-major index of this thread's element with that register part, among the elements along the other axes.
+  /// The row-major index, among the elements along the other axes, of this thread's element with that register part.
   llvm::Value* element_index(const Key& key);
 
   // Partial results in shared memory, `partials` side by side for each element along the other axes.
   static int64_t element_bytes(const ir::Value* x) { return std::max(1, x->type.bits() / 8); }
-  /// Where the partials of each operand begin.
+  /// The address at which the partial results of each operand begin.
   std::vector<int64_t> areas(int64_t partials) const;
   llvm::Value* address(int64_t area, llvm::Value* index, int64_t bytes);
-  /// As many partials as one access may cover.
+  /// How many partial results one access may cover.
   int partials_together(int partials) const;
 
   // Or lane by lane: vectors of some of a thread's elements along the other axes, those of the lanes side by side.

@@ -1,4 +1,4 @@
-// Sorting by digits: see analysis/sort_plan.h.
+// Lowering of radix sorts (analysis/sort_plan.h).
 #pragma once
 
 #include "codegen/analysis/sort_plan.h"
@@ -11,8 +11,8 @@ namespace tegula::lower {
 Regs sort_by_digits(Lowering& l, const ir::Op& op, const DigitSort& plan, const Regs& keys, const ir::Type& key,
                     int bits, bool is_unsigned);
 
-/// The sum of `own` of all threads before this one, as far as they lie in the first `warps` warps. `records`: the
-/// address of a word of shared memory for each warp. One barrier, behind which the words are read.
+/// The sum of `own` over all threads before this one within the first `warps` warps. `records`: the address of a word
+/// of shared memory for each warp. Emits one barrier, after which the words are read.
 llvm::Value* sum_of_threads_before(Lowering& l, llvm::Value* own, llvm::Value* records, int warps, const Loc& loc);
 
 }  // namespace tegula::lower

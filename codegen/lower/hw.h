@@ -40,12 +40,12 @@ struct HwInfo {
 HwInfo make_hw_info(std::string name, std::string body, std::string signature, Feature feature, unsigned effects,
                     std::string assembly, std::string constraints);
 
-/// Null if there is none. Rows live as long as the process.
+/// The row of that name; null if there is none. Rows live as long as the process.
 const HwInfo* find_hw(std::string_view name);
 
-/// What an operand `site` consists of: the index of the place in KernelImage::sites in so many bits. Above them, of a
-/// load from global memory, bits of the index of a thread: where one of these is 1, nothing follows from what the
-/// thread loads, as another one has the same element and is its owner.
+/// The layout of an operand `site`: the lowest kSiteBits bits index KernelImage::sites. For a load from global memory,
+/// the bits above are a mask on the thread's index: in a thread with any of these bits set nothing depends on what it
+/// loads, since another thread owns the element.
 inline constexpr unsigned kSiteBits = 17;
 inline constexpr uint32_t number_of_site(uint32_t site) { return site & ((1u << kSiteBits) - 1); }
 inline constexpr bool is_load_used(uint32_t site, uint32_t thread) { return (site >> kSiteBits & thread) == 0; }
@@ -57,13 +57,14 @@ inline constexpr std::string_view kHwPrefix = "tegula.hw.";
 /// for both.
 inline constexpr const char* kWaveMetadata = "tegula.wave";
 
-/// The row of a hardware function; its modifiers (".ca" or empty) in `modifiers` if not null. Null: not one.
+/// The row of a hardware function; null for other functions. `modifiers`, if not null, receives its modifiers (".ca",
+/// or empty).
 const HwInfo* hw_of_function(std::string_view function_name, std::string* modifiers = nullptr);
 
-/// The immediates that the modifiers of a call of this row give; none if they are not as many numbers as the row wants.
+/// The immediates in the modifiers of a call of this row; nullopt if there are not as many as the row has.
 std::optional<std::vector<uint32_t>> immediates(const HwInfo& info, std::string_view modifiers);
 
-/// The declaration of a row in the module, made when it is not there yet, with attributes that follow from the effects.
+/// Declares a row in the module, unless it is declared already. Its attributes follow from the row's effects.
 llvm::Function* declare_hw(llvm::Module& module, const HwInfo& info, std::string_view modifiers = {});
 
 }  // namespace tegula::lower

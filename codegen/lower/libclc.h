@@ -28,7 +28,7 @@ std::string libclc_name(std::string_view function, std::string_view types);
 /// calls.
 void link_libclc(llvm::Module& module);
 
-/// What the names of our own functions begin with (see Lowering::own_function).
+/// The prefix of the names of our own functions (see Lowering::own_function).
 inline constexpr std::string_view kOwnFunctionPrefix = "tegula.f32.";
 
 enum class Inlined { Nothing, Own, Libclc };

@@ -22,9 +22,9 @@
 
 namespace tegula::lower {
 
-/// The hardware has 16 barriers. 0 is that of all threads, 1 the program's beside copy_warps. From these on come those
-/// of warps that store boxes together; of the groups of warps that run a program; where two groups wait for their turn
-/// to store, and to multiply.
+/// The hardware has 16 named barriers. 0 is for all threads, 1 for the program's warps beside copy_warps. From these
+/// numbers on there are barriers for warps that store boxes together, for the groups of warps that run a program, and
+/// for two groups that take turns to store and to multiply.
 inline constexpr int kBarriersOfBoxes = 2, kBarriersOfGroups = 10, kTurnsToStore = 12, kTurnsToMultiply = 14;
 
 /// A tile in registers: element i is what register i of the layout holds in this thread. A scalar has one.
@@ -67,15 +67,15 @@ class Lowering {
   std::vector<ImageAssert> asserts;
   std::unordered_map<const ir::Value*, int> uses;
 
-  /// Of the group of warps whose code is being lowered: a group of the program's, or those of copy_warps.
+  /// The number of warps of the group whose code is being lowered: a group of the program's warps, or copy_warps.
   int num_warps() const { return warps_.count; }
-  /// Groups of so many warps that run this code side by side.
+  /// The number of groups that run this code at the same time.
   int num_groups() const { return warps_.groups; }
-  /// The number of the thread's group among them, the same in all lanes.
+  /// The index of the thread's group, the same in all lanes of a warp.
   llvm::Value* group();
-  /// The first of `count` barriers of the hardware for the thread's group, if those of all groups begin with `first`.
+  /// The first of the `count` named barriers of the thread's group, if those of all groups begin with number `first`.
   llvm::Value* barriers_of_group(int first, int count);
-  /// Warps that only copy, beside the program's.
+  /// The number of warps that only copy, beside the program's.
   int copy_warps() const { return copy_warps_ ? int(copy_warps_->get(ir::attr::warps)) : 0; }
 
   // ---- Values
@@ -86,7 +86,7 @@ class Lowering {
   /// Registers of a type, and the lowest register that holds the same element as register r (copies are made once).
   static int num_registers(const ir::Type& type);
   static int canonical_register(const ir::Type& type, int r);
-  /// Result register by register, each distinct one computed once.
+  /// Makes a tile register by register; registers that hold the same element share one value.
   Regs map_registers(const ir::Type& type, const std::function<llvm::Value*(int)>& make);
 
   // ---- Types and constants
@@ -96,10 +96,10 @@ class Lowering {
 
   // ---- Hardware
   llvm::Value* hw(std::string_view row, llvm::ArrayRef<llvm::Value*> args, std::string_view modifiers = {});
-  /// What a hardware function gave: its result, or the members of the struct.
+  /// The results of a call of a hardware function: its result, or the members of its struct.
   llvm::SmallVector<llvm::Value*> results(llvm::Value* call);
   llvm::Value* site(const Loc& loc);
-  /// The site of a load, which says as well in which threads its result is used (kSiteBits).
+  /// The operand `site` of a load, which also tells in which threads its result is used (kSiteBits).
   llvm::Value* site_of_load(const ir::Op& op);
   /// All threads of the group wait for each other.
   void barrier(const Loc& loc);
@@ -107,20 +107,21 @@ class Lowering {
   void cluster_barrier(const Loc& loc);
   /// The kernel may be launched before those ahead of it in the stream are done, and waits for them itself.
   bool dependent_launch() const;
-  /// Launches of more programs take longer if the kernel lets the next one start before it ends. 0: none does.
+  /// The number of programs above which launches are slower if the kernel lets the next one start early; 0: it never
+  /// lets it.
   int64_t few_programs() const;
   /// Index of the thread within its group of warps.
   llvm::Value* thread();
   /// Index of the first thread of the thread's warp: known to be the same in all lanes, so that what follows from it
   /// takes scalar registers.
   llvm::Value* first_thread_of_warp();
-  /// The number of the block in its cluster.
+  /// The index of the block in its cluster.
   llvm::Value* block_of_cluster();
-  /// Whether the op sets up barriers behind which copy_warps part from the program.
+  /// Whether the op initialises barriers before copy_warps separate from the program's warps.
   bool precedes_parting(const ir::Op& op) const;
-  /// True in the one thread of the group of warps that does what one thread does.
+  /// True in one thread of the group of warps.
   llvm::Value* is_elected();
-  /// True in one thread of each so many consecutive warps, a power of two.
+  /// True in one thread of each group of `warps` consecutive warps, a power of two.
   llvm::Value* is_elected_of(int warps);
 
   // ---- Layout to index arithmetic
@@ -128,17 +129,17 @@ class Lowering {
   llvm::Value* thread_part(const LinearLayout& layout, Dim out);
   /// Address of register r's element in shared memory from `base` on, in elements of `bytes` bytes.
   llvm::Value* element_address(llvm::Value* base, const LinearLayout& to_offset, int r, int bytes);
-  /// thread_part ^ constant, as an addition where no bits can meet.
+  /// thread_part ^ constant, computed by an addition if no bit can be set in both.
   llvm::Value* add_register_part(llvm::Value* thread_part, const LinearLayout& layout, Dim out, int32_t constant);
   /// Coordinate `out` of register r.
   llvm::Value* coordinate(const LinearLayout& layout, Dim out, int r);
   /// Row-major index, among all elements of the tile, of the one in register r (0 for a scalar).
   llvm::Value* linear_index(const ir::Type& type, int r);
-  /// True in one thread of the block for each element that the layout gives to several; null if there are no copies.
+  /// True in the thread that owns an element, if several threads of the block hold it; null if there are no copies.
   llvm::Value* is_owner(const LinearLayout* layout);
-  /// The same, in one thread of all blocks of the cluster.
+  /// The same among the threads of all blocks of the cluster.
   llvm::Value* is_owner_in_cluster(const LinearLayout* layout);
-  /// Which of them accesses memory for a store or an atomic operation on a tile laid out so.
+  /// The thread that accesses memory for a store or an atomic operation on a tile in that layout.
   llvm::Value* is_owner_of_access(const ir::Op& op, const LinearLayout* layout);
 
   // ---- float8: held as i8, computed with as half
@@ -162,30 +163,30 @@ class Lowering {
   /// store_shared() at that address in all blocks of the cluster.
   void store_in_all_blocks(llvm::Value* address, llvm::ArrayRef<llvm::Value*> values, llvm::Value* owner,
                            const Loc& loc);
-  /// At that address in the block with this number.
+  /// store_shared() at that address in the block with this index.
   void store_in_block(llvm::Value* block, llvm::Value* address, llvm::ArrayRef<llvm::Value*> values, llvm::Value* owner,
                       const Loc& loc);
-  /// Stands ahead of the stores of an op that exchanges data between the blocks of a cluster: what the op before in its
-  /// scratch has read, in a loop, is read in all blocks.
+  /// To be called before the stores of an op that exchanges data between the blocks of a cluster. In a loop it makes
+  /// sure that all blocks have read what the previous exchange left in the same scratch.
   void before_exchange(const ir::Op& op);
-  /// Elements that one thread stores for those that read them behind the next exchange_barrier: of its block, or of
-  /// all blocks where the op goes across them.
+  /// Stores elements for the threads that read them after the next exchange_barrier: those of the block, or of all
+  /// blocks if the op exchanges data between blocks.
   void store_for_exchange(const ir::Op& op, llvm::Value* address, llvm::ArrayRef<llvm::Value*> values,
                           llvm::Value* owner);
   void exchange_barrier(const ir::Op& op);
-  /// 0, 1, 2 and 3 in turn, each time that a thread comes here.
+  /// A counter that a thread steps through 0, 1, 2 and 3 in turn each time it executes this code.
   llvm::Value* next_turn();
-  /// Who stores for an exchange.
+  /// True in the thread that stores an element for an exchange.
   llvm::Value* exchange_owner(const ir::Op& op, const LinearLayout* layout);
-  /// Puts registers laid out as `from` into shared memory at `base`, which is laid out as `shared`, for the op.
+  /// Stores registers in the layout `from` to shared memory at `base` in the layout `shared`, for the op.
   void store_to_place(const Regs& regs, const ir::Type& element, const LinearLayout& from, const LinearLayout& shared,
                       llvm::Value* base, const ir::Op& op);
-  /// Brings what lies there into registers laid out as `to`.
+  /// Loads from shared memory at `base` into registers in the layout `to`.
   Regs load_from_place(const ir::Type& element, const LinearLayout& to, const LinearLayout& shared, llvm::Value* base,
                        const ir::Op& op);
-  /// Puts a tile into the op's scratch in row-major order, whence all threads may read it.
+  /// Stores a tile to the op's scratch in row-major order, where all threads can read it.
   void store_in_order(const ir::Value* tile, const ir::Op& op);
-  /// Moves a tile between layouts over the same coordinates.
+  /// Converts a tile between two layouts of the same coordinates.
   Regs convert(const Regs& regs, const ir::Type& element, const LinearLayout& from, const LinearLayout& to,
                const ir::Op& op);
   llvm::Value* shuffle(llvm::Value* x, llvm::Value* lane_or_mask, bool butterfly);
@@ -196,15 +197,15 @@ class Lowering {
   /// Calls a function of libclc, which is linked in later; the name is mangled from the arguments' types. The result is
   /// of the first one's, unless another type is given.
   llvm::Value* libclc(std::string_view name, llvm::ArrayRef<llvm::Value*> args, llvm::Type* result = nullptr);
-  /// Calls a function of one number, made by `body` of its argument where the module lacks it, which stays a call until
-  /// the end as libclc's do.
+  /// Calls a function of one number, whose body `body` makes from its argument if the module lacks it. Like libclc's
+  /// functions it stays a call until the end.
   llvm::Value* own_function(std::string_view name, llvm::Value* x,
                             const std::function<llvm::Value*(llvm::Value*)>& body);
   /// x to the power y, of fp32 or fp64.
   llvm::Value* pow(llvm::Value* x, llvm::Value* y);
 
  private:
-  // A group of warps that run the same code, and what of it is computed once, where that code begins.
+  // A group of warps that run the same code, and the position where values that are computed once are placed.
   struct WarpRole {
     int count = 0, first = 0;            // warps
     int groups = 1;                      // of so many warps each
@@ -215,24 +216,25 @@ class Lowering {
     std::map<int, llvm::Value*> elected_of;
   };
 
-  // The bits of a thread's index in its block that are 0 in the owner of each element.
+  // The bits of a thread's index in its block that distinguish copies; they are 0 in the owner of each element.
   uint32_t bits_of_copies(const LinearLayout* layout) const;
   void lower_body();
   void wait_for_earlier();
-  /// The ops of the kernel's body in which programs that run at a time go through the same rows and columns.
+  /// The ops of the kernel's body in which concurrent programs traverse the same rows and columns.
   std::vector<const ir::Op*> loops_over_shared_reads() const;
   void let_next_start_if_short(const ir::Op& op);
   void find_first_exchange();
-  // The barriers that reductions over the blocks of a cluster wait at.
+  // Initialises the barriers at which reductions over the blocks of a cluster wait.
   void set_up_exchanges();
-  // Parts the copying warps from those of the program, which go on here, behind the set-up of the barriers that they
-  // share.
+  // Separates the copying warps from the program's warps, whose code continues here, after the barriers that they share
+  // are initialised.
   void begin_copy_warps();
   void lower_copy_warps();
   void prefetch_maps();
-  // The group's first thread goes on, the others end.
+  // The first thread of the group continues, the others end.
   void go_on_with_one_thread();
-  /// thread_part ^ the bits of `constant` that lane and warp reach too, and what is left of it, to be added.
+  /// Splits `constant`: returns thread_part ^ those bits of it that lane and warp reach too, and the remaining bits,
+  /// which are to be added.
   std::pair<llvm::Value*, int32_t> meet_register_part(llvm::Value* thread_part, const LinearLayout& layout, Dim out,
                                                       int32_t constant);
 
@@ -249,7 +251,8 @@ class Lowering {
   std::optional<OwnedValues> owned_;  // made when first asked for
 };
 
-/// Where the barriers stand that a reduction over the blocks of a cluster waits at, exchange_slots() of them.
+/// The shared-memory offset of the barriers at which a reduction over the blocks of a cluster waits, exchange_slots()
+/// of them.
 int64_t barriers_of_reduction(const Lowering& l, const ir::Op& op);
 
 #define TEGULA_OP(Name, ...) void lower_##Name(Lowering& l, const ir::Op& op);

@@ -1,4 +1,4 @@
-// Tensor maps: what a launch makes of them, and the parameters by which a kernel takes them.
+// Tensor maps: how a launch makes them, and the kernel parameters that pass them.
 #pragma once
 
 #include <vector>
@@ -14,13 +14,13 @@ class Type;
 
 namespace tegula::lower {
 
-/// The ops tensor_map of a function, in the order of their parameters, which stand behind the function's own.
+/// The tensor_map ops of a function, in the order of their parameters, which follow the function's own.
 std::vector<const ir::Op*> tensor_maps_in(const ir::Func& func);
 
-/// How a launch makes them.
+/// What a launch needs to make them.
 TensorMaps launch_maps(const ir::Func& func);
 
-/// The type of such a parameter, and what else is to be said of it: 128 bytes that nobody writes.
+/// The type of such a parameter, 128 bytes, and its attributes.
 llvm::Type* tensor_map_parameter(llvm::LLVMContext& context);
 void describe_tensor_map_parameter(llvm::Argument& arg);
 

@@ -1,4 +1,4 @@
-// Axes that ops have in common: what a program that blocks divide can be divided along.
+// Classes of axes that ops have in common: the axes along which blocks can divide a program.
 #pragma once
 
 #include <unordered_map>
@@ -15,23 +15,25 @@ struct Axis {
   int number;
 };
 
-/// Sets of axes of tiles that can only be divided together: an op has them in common. Some ops forbid that an axis is
-/// divided, as they ask for its elements' places, or combine elements along it.
+/// Equivalence classes of axes: ops have them in common, so that they can only be divided together. Some ops forbid
+/// that an axis is divided, because they depend on the positions of its elements or combine elements along it.
 class AxisClasses {
  public:
   using Ops = std::unordered_set<const ir::Op*>;
 
-  /// Reductions `exchanged` get what they combine from other blocks: their operands' axes are not those of results.
+  /// The operands of the reductions `exchanged` come from other blocks, so that the axes of their operands are not
+  /// those of their results.
   explicit AxisClasses(ir::Func& func, Ops exchanged = {});
 
   size_t find(const Axis& axis);
-  /// Whether each block can have an equal part of these axes, of `least` elements or more; with `combined` also where
-  /// elements are combined along them, so that what the blocks make of their parts is to be combined then.
+  /// Whether the axes of class `found` can be divided into equal parts of at least `least` elements, one for each of
+  /// `blocks` blocks. With `combined` this includes axes along which elements are combined; the blocks' results then
+  /// have to be combined.
   bool can_divide(size_t found, int64_t blocks, int64_t least, bool combined = false) {
     const int64_t extent = extent_of(found, combined);
     return extent % blocks == 0 && extent / blocks >= least;
   }
-  /// Whether each block can have one of `blocks` elements: what is combined along the axes can be exchanged.
+  /// Whether each of `blocks` blocks can take one element along the axes: what is combined along them can be exchanged.
   bool can_deal_out(size_t found, int64_t blocks) { return extent_of(found, true) == blocks; }
   std::vector<Axis> members(size_t found);
 

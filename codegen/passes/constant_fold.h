@@ -1,4 +1,4 @@
-// What an elementwise op gives for constant operands.
+// Evaluation of elementwise ops on constants.
 #pragma once
 
 #include <optional>
@@ -13,9 +13,9 @@ int64_t wrap_integer(uint64_t value, Elem elem);
 /// `value` rounded to nearest even in this floating-point type; every NaN becomes the one quiet NaN.
 double round_float(double value, Elem elem);
 
-/// The value of `op`, elementwise with one result, if its operands are these constants (the attribute `value` of
-/// constant ops), as the op table says. Nothing where the result is not fixed by it (division by zero, shift by the
-/// width or more, float to an integer that cannot hold it) or an approximation.
+/// The value of `op`, elementwise with one result, for these constant operands (the attribute `value` of constants), as
+/// the op table defines it. Nullopt where the table does not define the result (division by zero, a shift by the width
+/// or more, a float converted to an integer that cannot hold it) or only to an approximation.
 std::optional<ir::Attr> fold_elementwise(const ir::Op& op, const std::vector<const ir::Attr*>& operands);
 
 }  // namespace tegula

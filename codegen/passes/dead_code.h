@@ -1,12 +1,12 @@
-// Removal of what no effect and no result depends on.
+// Dead-code elimination.
 #pragma once
 
 #include "codegen/ir/ir.h"
 
 namespace tegula {
 
-/// Removes ops that nothing needs (loads too, unless volatile), also whole loops and branches, and the results and
-/// carried values of for and if that are not needed. True if anything was removed.
+/// Removes ops without effect whose results are not used (loads too, unless volatile), including whole loops and
+/// branches, and unused results and carried values of for and if. Returns whether it removed anything.
 bool remove_dead_code(ir::Func& func);
 
 }  // namespace tegula

@@ -1,4 +1,4 @@
-// Merging of ops that compute the same.
+// Common-subexpression elimination.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,19 @@
 
 namespace tegula {
 
-/// The pure ops without regions that a walk through nested blocks, in order, has met and that are still in sight: those
-/// of the block it is in and of the blocks around.
+/// The pure ops without regions that are available during a walk through nested blocks in order: those of the current
+/// block and of the enclosing ones.
 class EqualOps {
  public:
-  /// Around the visit of the block of an op's region (null: the function's body). The region of an op that combines is
-  /// scalar code of its own, which sees nothing from outside.
+  /// To be called before and after a region of `owner` is visited (null: the function's body). The region of a
+  /// reduction or scan is scalar code of its own, which uses no value from outside.
   void enter(const ir::Op* owner);
   void leave();
 
-  /// The result of an op in sight that computes the same, which may stand for this one's; null if there is none: from
-  /// now on `op` is it. Same are opcode, operands (in any order for a commutative op), attributes (floats by their
-  /// bits, so that 0.0 and -0.0 differ and a NaN equals itself), and the result's type, layout included.
+  /// The result of an available op that computes the same as `op`; null if there is none, and `op` is available from
+  /// now on. Two ops are the same if they have equal opcodes, operands (in any order if the op is commutative),
+  /// attributes (floats compared by their bits, so that 0.0 and -0.0 differ and a NaN equals itself) and result types,
+  /// layouts included.
   ir::Value* find_or_add(const ir::Op& op);
 
  private:

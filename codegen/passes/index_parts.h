@@ -1,4 +1,4 @@
-// Index arithmetic of tiles of which a program computes one part at a time, or one part alone.
+// Index arithmetic of tiles that are divided into parts: a program then computes one part at a time, or one part only.
 #pragma once
 
 #include <functional>
@@ -7,17 +7,17 @@
 
 namespace tegula {
 
-/// Gives each user of what follows from arange, constants and scalars one of its own, so that rows and columns that
-/// begin with the same arange part. False where that would take too many.
+/// Duplicates values computed from arange, constants and scalars, so that each user has its own: rows and columns
+/// computed from the same arange then become independent. False if this would take too many ops.
 bool part_users(ir::Func& func);
 
-/// An arange whose result has the shape of a part by now begins that of the part: the number from which it counts, a
-/// scalar, is what `begin` makes.
+/// Makes an arange whose result type is that of a part already begin at that part, whose first number, a scalar,
+/// `begin` computes.
 void begin_range(ir::Func& func, ir::Op& arange, const std::function<ir::Value*(ir::Builder&)>& begin);
 
-/// What a hint promises of runs along the axis that are longer than a part holds of its part.
+/// Limits a hint's promise of runs along the axis to the length of a part.
 void weaken_hint(ir::Op& hint, size_t axis);
-/// What a hint promises of all elements along the axis says little of one.
+/// Drops a hint's promises about all elements along the axis, which do not hold for one of them.
 void drop_hint(ir::Op& hint, size_t axis);
 
 }  // namespace tegula

@@ -1,6 +1,6 @@
-// What memory ops want of layouts: lanes along the contiguous axis, up to 16 bytes a thread, or runs of elements that
-// are one in memory in a thread. Ops with the same shape and fastest axis share one layout, so that a row kernel needs
-// no conversion; copies to shared memory, which never meet what registers hold, have their own.
+// Layouts that suit memory ops: lanes along the contiguous axis with up to 16 bytes a thread, or a thread for each run
+// of elements that are one and the same in memory. Ops with the same shape and fastest axis share one layout, so that a
+// row kernel needs no conversion; copies to shared memory, whose data never meets registers, have their own.
 #pragma once
 
 #include <compare>
@@ -17,9 +17,9 @@
 
 namespace tegula {
 
-/// Whether the op accesses global memory by pointers, its first operand.
+/// Whether the op accesses global memory through its first operand, pointers.
 bool accesses_memory(const ir::Op& op);
-/// Of such an op; null: it has none.
+/// The mask of such an op; null if it has none.
 const ir::Value* mask_of(const ir::Op& op);
 
 /// The memory ops of a function whose pointers are tiles.
@@ -27,32 +27,33 @@ class MemoryLayouts {
  public:
   MemoryLayouts(ir::Func& func, const Target& target);
 
-  /// Tells of an op of the function, in the order of the text; of other than memory ops what matters for layouts.
+  /// Registers an op; call it for all ops in order. Of ops that do not access memory it notes what matters for layouts.
   void add(ir::Op& op);
-  /// Tiles are divided over so many blocks of the cluster.
+  /// Tiles are to be divided over `blocks` blocks of the cluster.
   void divide(int blocks) { blocks_ = blocks; }
-  /// Finds the layouts of all groups, by facts of values that a later change of the function may take away.
+  /// Computes the layouts of all groups. It relies on facts about values that later changes of the function may
+  /// invalidate.
   void find_all();
 
   const std::vector<ir::Op*>& ops() const { return ops_; }
-  /// The layout that the op shares with those of its group.
+  /// The layout of the op's group.
   LayoutRef layout_of(const ir::Op& op) { return layout_of(group_of(op)); }
-  /// Along which its elements lie side by side in memory, or nearest.
+  /// The axis along which its elements are contiguous in memory, or nearest to each other.
   int fastest_axis(const ir::Op& op) const { return group_of(op).fastest_axis; }
-  /// For tiles that nothing else says a layout for: that of a group of their shape, if there is one.
+  /// The layout for tiles that nothing else determines: that of a group of their shape, if there is one.
   LayoutRef default_of(const ir::Shape& shape);
-  /// The last axis the fastest, divided over that many blocks.
+  /// A coalesced layout with the last axis fastest, divided over `blocks` blocks.
   LinearLayout plain(const ir::Shape& shape, int blocks) const;
-  /// The layout, or where blocks divide the tile, one in which each of them holds all of it.
+  /// `layout` itself, or if blocks divide the tile, a layout in which each block holds all of it.
   LinearLayout whole_in_each_block(const LinearLayout& layout) const;
 
-  /// How often the op runs, as far as that is known.
+  /// How often the op runs, as far as it can be estimated.
   double times(const ir::Op& op) const;
-  /// Elements along the axis that one instruction of a thread can cover.
+  /// The number of elements along the axis that one access of a thread can cover.
   int width_of(const ir::Op& op, int axis) const { return widths_.at(&op)[size_t(axis)]; }
   Access access_of(const ir::Op& op, int axis) const;
-  /// Says in the op's attributes how its accesses are made in that layout: elements of one instruction, and of loads
-  /// the elements that are one in memory.
+  /// Records in the op's attributes how it accesses memory in that layout: the elements of one access, and for loads
+  /// the runs of elements that are one and the same in memory.
   void note_accesses(ir::Op& op, const LinearLayout& layout) const;
 
  private:

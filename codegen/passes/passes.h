@@ -14,9 +14,9 @@ struct PassContext {
   Diagnostics& diags;
   /// How asynchronous copies complete.
   ir::Completion completion = ir::Completion::Group;
-  /// Loops that are given fewer stages than asked for.
+  /// Loops that got fewer stages than were asked for.
   std::vector<FewerStages> fewer_stages = {};
-  /// How pipelined loops copy, and products' results are stored.
+  /// How pipelined loops copy their operands, and how the results of products are stored.
   std::vector<Transfer> transfers = {};
 };
 

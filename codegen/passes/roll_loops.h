@@ -1,12 +1,12 @@
-// Loops again of statements that a text unrolled.
+// Turns statements that a text has unrolled back into loops.
 #pragma once
 
 #include "codegen/ir/ir.h"
 
 namespace tegula {
 
-/// The pass of this name, for front ends: what is unrolled thousands of times is long, and everything after them takes
-/// its time.
+/// The pass roll_loops, which front ends call themselves: thousands of unrolled iterations are long, and every later
+/// step takes time in proportion.
 void roll_loops(ir::Func& func);
 
 }  // namespace tegula

@@ -1,4 +1,4 @@
-// Tiles of pointers that are boxes of an array: what bulk copies can bring.
+// Recognises tiles of pointers that are boxes of an array, which bulk copies can move.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace tegula {
 
-/// A dimension of an array, from whose coordinate `start` on a tile has elements.
+/// A dimension of an array; the tile's elements begin at coordinate `start`.
 struct AffineDim {
   int axis;                          ///< of the tile, that runs along it; -1: none, one coordinate of it is in the tile
   Polynomial stride;                 ///< elements; 1 for the dimension whose elements lie side by side
@@ -23,15 +23,16 @@ struct AffineDim {
   bool bounded = false;              ///< the mask says where it begins or ends
 };
 
-/// A number that the host computes, positive and a multiple of another one.
+/// A number that the host computes, which must be positive and a multiple of another one.
 struct Multiple {
   Polynomial number;
   int64_t of;
   bool operator==(const Multiple&) const = default;
 };
 
-/// The tile whose element (i, j, ...) is at base + sum of (start + i) * stride, where it exists as start + i < extent
-/// and all conditions hold, which are scalars. The host can compute base, strides and extents from parameters.
+/// The tile whose element (i, j, ...) has the address base + sum of (start + i) * stride and exists if start + i <
+/// extent along every dimension and all `conditions`, scalars, hold. The host can compute base, strides and extents
+/// from parameters.
 struct AffineTile {
   const ir::Value* base;  ///< a parameter
   Polynomial base_offset;
@@ -43,51 +44,53 @@ struct AffineTile {
   std::vector<Polynomial> long_strides;  ///< of kLongStride bytes at least, or coordinates may not reach all memory
 };
 
-/// Dimensions whose starts may be negative are counted from kOrigin on, and the array begins kOrigin strides earlier;
-/// so they reach from -kOrigin to kOrigin. With strides of kLongStride bytes that is more than a GPU has.
+/// Dimensions whose starts may be negative are counted from kOrigin on, in an array that begins kOrigin strides
+/// earlier, so that coordinates from -kOrigin to kOrigin are valid. With strides of kLongStride bytes that covers more
+/// than a GPU's memory.
 inline constexpr int64_t kOrigin = int64_t(1) << 30, kLongStride = 256;
 
-/// of % modulus, an unknown in place of a tile's (of + i) % modulus: it is that remainder + i where `multiple_of`, the
-/// number of i's, divides both.
+/// `of % modulus`, an unknown that replaces the (of + i) % modulus of a tile: the latter equals of % modulus + i if
+/// `multiple_of`, the number of i's, divides both.
 struct Remainder {
   Polynomial of, modulus;
   int64_t multiple_of;
   Elem elem;  ///< that the program computes it in
 };
 
-/// Finds such tiles. The unknowns of all its polynomials are scalars of the function, of its loops among others.
+/// Finds such tiles. The unknowns of all its polynomials are scalars of the function, including values that loops
+/// carry.
 class AffineTiles {
  public:
   explicit AffineTiles(const ir::Func& func) : func_(func), axes_(func) {}
 
-  /// The tile that these pointers make, with a mask (null: none); or why it is none that bulk copies can bring:
-  /// strides, the base and the start in a row are multiples of 16 bytes.
+  /// The tile that the pointers and the mask (null: none) describe, or the reason why bulk copies cannot move it.
+  /// Strides, the base and the start within a row must be multiples of 16 bytes.
   std::variant<AffineTile, std::string> tile_of(const ir::Value* pointers, const ir::Value* mask);
-  /// What an integer scalar comes down to; none where that is not followed.
+  /// The polynomial that an integer scalar equals; nullopt if its computation cannot be followed.
   std::optional<Polynomial> polynomial_of(const ir::Value* scalar);
-  /// A number that divides it.
+  /// A divisor of the polynomial's value.
   int64_t divisor(const Polynomial& p) const;
-  /// The scalar that an unknown stands for; null: a remainder.
+  /// The scalar that an unknown stands for; null if it is a remainder.
   const ir::Value* unknown(int number) const { return unknowns_[size_t(number)]; }
-  /// The remainder that an unknown stands for; null: something else.
+  /// The remainder that an unknown stands for; null if it is a scalar.
   const Remainder* remainder(int number) const {
     const auto at = remainders_.find(number);
     return at == remainders_.end() ? nullptr : &at->second;
   }
 
  private:
-  // The integers, or pointers from `base` on, first + sum of i * steps[axis].
+  // A tile of integers, or of pointers relative to `base`: first + sum of i * steps[axis].
   struct Form {
     const ir::Value* base = nullptr;
     Polynomial first;
     std::vector<Polynomial> steps;
   };
-  // Where a mask holds: all `below` are negative, and all conditions true.
+  // The conditions under which a mask is true: all polynomials in `below` are negative, and all scalar conditions true.
   struct Bounds {
     std::vector<Form> below;
     std::vector<const ir::Value*> conditions;
   };
-  // Of the axis, what the mask says: start and what is below `upper` exists; `lower`: what is at 0 and above.
+  // What the mask says of an axis: an element exists if start + i is below `upper` and lower + i is not negative.
   struct AxisBounds {
     std::optional<Polynomial> start, upper, lower;
   };
@@ -111,7 +114,7 @@ class AffineTiles {
   std::string place_axes(const Form& form, const ir::Type& tile, const std::vector<AxisBounds>& bounds,
                          AffineTile& out);
   void place_term(const Polynomial& term, AffineTile& out) const;
-  /// Whether so many elements of the tile's array are a multiple of 16 bytes.
+  /// Whether that many elements of the tile's array take a multiple of 16 bytes.
   bool keeps_alignment(const Polynomial& distance, const AffineTile& tile) const;
   std::string check(const AffineTile& tile) const;
   std::string check_starts(AffineTile& tile, const std::vector<AxisBounds>& bounds);
@@ -121,7 +124,7 @@ class AffineTiles {
   void add_multiples(const Polynomial& p, std::vector<Multiple>& out) const;
   bool is_host(const Polynomial& p) const;
   bool is_non_negative(const Polynomial& p, const AxisAnalysis& axes) const;
-  /// What holds where no parameter is negative.
+  /// The facts that hold if no parameter is negative.
   const AxisAnalysis& if_positive();
 
   const ir::Func& func_;

@@ -1,13 +1,14 @@
-// Barriers in shared memory that copies complete on, and that copy_warps and the program pass on their own.
+// Barriers in shared memory (mbarriers): for copies to complete on, and between copy_warps and the program.
 #pragma once
 
 #include "codegen/ir/builder.h"
 
 namespace tegula {
 
-/// So many, one for each slot of what they are for, at `build`; `arrivals` end a phase, 0: one of each thread.
+/// Creates `slots` barriers at the position of `build`, one for each slot of what they guard. `arrivals` arrivals
+/// complete a phase; 0: one of each thread.
 ir::Value* make_barriers(ir::Builder& build, int64_t slots, int64_t arrivals);
-/// Likewise, one for each slot of what they are for, at the function's begin; `arrivals` end a phase.
+/// The same at the beginning of the function.
 ir::Value* alloc_barriers(ir::Func& func, int64_t slots, int64_t arrivals);
 
 }  // namespace tegula

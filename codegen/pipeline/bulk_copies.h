@@ -1,4 +1,4 @@
-// Copies that one instruction issues, in place of copies by threads.
+// Bulk copies, which one thread issues as one instruction, in place of copies by all threads.
 #pragma once
 
 #include <memory>
@@ -20,9 +20,9 @@ namespace tegula {
 /// of the place, when the loop is pipelined.
 class BulkForm {
  public:
-  /// Replaces all of the laid-out async_copies, or none: then why_not() tells why.
+  /// Replaces all of the laid-out async_copies, or none; why_not() then gives the reason.
   BulkForm(ir::Func& func, std::vector<ir::Op*>& copies);
-  /// Puts the async_copies back.
+  /// Restores the async_copies.
   void undo(std::vector<ir::Op*>& copies);
 
   const std::string& why_not() const { return why_not_; }

@@ -1,4 +1,4 @@
-// The region of copy_warps: the loops that copy, computed anew from the function's parameters.
+// Builds the region of copy_warps: loops that issue copies, recomputed from the function's parameters.
 #pragma once
 
 #include <map>
@@ -10,18 +10,18 @@
 
 namespace tegula {
 
-/// The slot that is next and the number modulo 2 of its barriers' phase, carried by loops.
+/// The next slot and the parity of its barriers' phase, both carried by loops.
 struct Turn {
   ir::Value *slot, *phase;
 };
-/// Lets the loops, of which each holds the next one, carry a turn; the innermost one moves it on. `zero` is 0 before
-/// them.
+/// Makes the loops of the nest, outermost first, carry a turn, which the innermost loop advances. `zero` is the
+/// constant 0, defined before them.
 Turn carry_turn(const std::vector<ir::Op*>& nest, ir::Value* zero, int64_t slots);
-/// Lets a loop go on with the turn of another one, which stands before it in its block.
+/// Makes a loop continue with the turn of a loop before it in its block.
 Turn go_on_with_turn(const Turn& before, ir::Op& loop, int64_t slots);
 
-/// Copies of a loop that go into slots of one number at a time. `full`: barriers, one a slot, that are passed once they
-/// are over; `empty`: once the program has read them.
+/// Copies of a loop into slots that advance together. The barriers `full`, one a slot, complete when the copies have
+/// arrived, and the barriers `empty` when the program has read them.
 struct Fill {
   std::vector<ir::Op*> copies;  ///< async_copy or bulk_copy
   ir::Value *full, *empty;
@@ -35,33 +35,34 @@ class CopyNest {
 
   explicit CopyNest(ir::Func& func) : func_(func) {}
 
-  /// Adds the loop that copies what `nest`'s last loop does, in loops as those of the nest around it, of which each
-  /// holds the next one. False, with nothing changed: the copies cannot be computed there. Bulk copies are issued by
-  /// one thread, async_copies by all threads, for a nest of one loop; all loops have the one kind or all the other one.
-  /// `before`: a loop that was added, whose slots this one goes on to fill; null: its slots are its own.
+  /// Adds loops that issue the copies of the last loop of `nest`, with the structure of the nest (outermost first).
+  /// False, with nothing changed, if the copies cannot be computed there. One thread issues bulk copies; all threads
+  /// issue async_copies, for a nest of one loop. All loops must have the same kind of copies. `before`: a loop added
+  /// earlier whose slots this one continues to fill; null if it has slots of its own.
   bool add(const std::vector<ir::Op*>& nest, const std::vector<Fill>& fills, int64_t slots, const ir::Op* before);
 
-  /// Adds copies to a loop of the nest of one that was added, `nest`'s last one, ahead of the loops within. One thread
-  /// issues them. False as above.
+  /// Adds copies, issued by one thread, to the last loop of `nest`, which belongs to a nest that was added, ahead of
+  /// its inner loops. False as above.
   bool add_ahead(const std::vector<ir::Op*>& nest, const Fill& fill, int64_t slots);
 
-  /// At the end waits until the slots that a loop was added for, the last one to fill them, are empty again.
+  /// Appends a wait until all slots that the loop was added for are empty again; the loop must be the last one that
+  /// fills them.
   void wait_for_readers(const ir::Op& loop, const std::vector<Fill>& fills, int64_t slots);
 
-  /// Null before a loop was added.
+  /// The op; null before a loop was added.
   ir::Op* copy_warps() const { return copy_warps_; }
 
  private:
-  // Copies under way: their token, the barrier that is to know when they are over, and whether there are any.
+  // Copies under way: their token, the barrier to be told when they complete, and whether there are any.
   struct Issued {
     ir::Value *token, *full, *exists;
   };
-  // A loop of the program, and the one that copies for it; none for the function's body.
+  // A loop of the program and the corresponding loop of copy_warps; null for the function's body.
   struct Level {
     ir::Op *loop, *copying;
     ir::Builder build;  // before the next level's loop
   };
-  // What the copying loop yields in this place is what stands for `next`.
+  // A value that the copying loop is yet to yield at this position, corresponding to `next`.
   struct Pending {
     size_t level, operand;
     const ir::Value* next;

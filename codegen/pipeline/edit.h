@@ -1,4 +1,4 @@
-// Where the pipeline's steps insert ops, and how they take ops out.
+// Helpers of the pipeline's steps to insert and to remove ops.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ inline ir::Value* number(ir::Builder& build, int64_t value) {
 /// An i1.
 inline ir::Value* truth(ir::Builder& build, bool value) { return build.constant(ir::Type::scalar(Elem::I1), value); }
 
-/// Nobody may use the op's results.
+/// Deletes the op, whose results must have no uses.
 inline void erase(ir::Op& op) {
   std::erase_if(op.parent->ops, [&](auto& other) { return other.get() == &op; });
 }
@@ -47,8 +47,8 @@ inline std::unique_ptr<ir::Op> take(ir::Op& op) {
   return taken;
 }
 
-/// Takes an async_copy or bulk_copy out of its block, and erases what commits it and waits for it, which stand behind
-/// it until its loop is pipelined.
+/// Removes an async_copy or bulk_copy from its block, and deletes its commit and its wait, which follow it until the
+/// loop is pipelined.
 inline std::unique_ptr<ir::Op> take_copy(ir::Op& copy) {
   auto& ops = copy.parent->ops;
   auto at = std::find_if(ops.begin(), ops.end(), [&](auto& op) { return op.get() == &copy; });

@@ -20,7 +20,7 @@ namespace tegula {
 void expand_loads(ir::Op& loop, const std::vector<ir::Op*>& loads, bool never_negative, int ahead,
                   ir::Op* product = nullptr);
 
-/// Copies that a loop no longer holds, and how they are to be issued.
+/// Copies that were taken out of a loop, and how they are to be issued.
 struct CopyStream {
   std::vector<ir::Op*>
       copies;  ///< async_copy or bulk_copy, of one kind, to the one place of an alloc; out of their block
@@ -45,16 +45,16 @@ struct CopyStream {
 ///                                          async_wait t0, t1
 void expand_copies(ir::Op& loop, const CopyStream& stream);
 
-/// Gives the places of the loop's stores two slots in turn, so that one barrier an iteration suffices. Values that
-/// follow by pure ops from what the loop carries are stored one iteration ahead, behind `product`, which runs
+/// Gives the places of the loop's stores two alternating slots, so that one barrier an iteration suffices. Values that
+/// follow by pure ops from carried values are stored one iteration ahead, after `product` has started, which runs
 /// meanwhile.
 void expand_stores(ir::Op& loop, const std::vector<ir::Op*>& stores, ir::Op& product);
 
-/// Lets the sums that the loop does nothing but carry stay in flight from one iteration to the next: the product of the
-/// iteration before is waited for at the end, or behind the start of this one (`waits_at_once`).
+/// Keeps the sums of a loop that only accumulates in flight from one iteration to the next: the product of the previous
+/// iteration is waited for at the end of this one, or with `waits_at_once` after the start of this iteration's product.
 void keep_in_flight(ir::Op& loop, ir::Op& product, bool waits_at_once = false);
 
-/// Sums that begin with zeros begin with the first product of the loop instead, which has an iteration at least.
+/// Makes sums that begin as zeros begin with the first product of the loop, which must run at least one iteration.
 void begin_with_product(ir::Op& loop, ir::Op& product);
 
 }  // namespace tegula

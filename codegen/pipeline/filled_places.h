@@ -1,5 +1,4 @@
-// Places whose slots warps that copy fill: where a loop's body uses them, where they are allocated, who reads which
-// slot.
+// Places whose slots copy_warps fill: where a loop's body uses them, where they are allocated, who reads which slot.
 #pragma once
 
 #include <utility>
@@ -9,17 +8,17 @@
 
 namespace tegula {
 
-/// Where a body begins to read a place and where it is done.
+/// The first op of a body that reads a place, and the op after which the place is no longer needed.
 struct Span {
   ir::Op *first, *last;
 };
-/// The products that read it are waited for in the body.
+/// The span of a place in `body`, which must wait for the products that read it.
 Span span_of_uses(const ir::Block& body, const ir::Value* place);
 
-/// Readers of the place take its slot.
+/// Makes the readers of the place read `slot` instead.
 void read_slot(ir::Block& body, ir::Value* place, ir::Value* slot);
 
-/// The allocs of what the copies fill stand before an op of another block, unless it is taken back.
+/// Moves the shared_allocs of the copies' places before an op of another block; the move can be undone.
 class MovedAllocs {
  public:
   MovedAllocs(const std::vector<ir::Op*>& copies, ir::Op& where);

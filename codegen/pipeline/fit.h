@@ -1,4 +1,4 @@
-// How far loads and copies may run ahead in the shared memory and the registers that there are.
+// How many iterations ahead loads and copies may run, given the shared memory and registers of the target.
 #pragma once
 
 #include <vector>
@@ -8,25 +8,26 @@
 
 namespace tegula {
 
-/// The async_copy or shared_store ops whose places are to have slots.
+/// The async_copy or shared_store ops whose places are to get slots.
 struct Stores {
   std::vector<ir::Op*> own;
   std::vector<ir::Op*> others = {};  ///< whose places are to have two slots later, if there is room for that at all
   bool barriers = false;             ///< each slot needs a barrier in shared memory too
 };
 
-/// The most slots, up to `wanted`, that the places may have each; at least 1. Exact: what the laid-out function needs
-/// of shared memory with these slots is counted (plan_shared).
+/// The largest number of slots for each place, at least 1 and at most `wanted`, with which the laid-out function fits
+/// shared memory. The count is exact (plan_shared).
 int64_t fit_slots(const ir::Func& func, const Target& target, Stores stores, int64_t wanted);
 
-/// The function's shared memory if these places have so many slots each.
+/// The bytes of shared memory that the function needs if these places have `slots` slots each.
 int64_t shared_bytes_with(const ir::Func& func, const std::vector<ir::Op*>& stores, int64_t slots);
 
-/// Whether they may have so many if their room is kept throughout `outer`, a loop around.
+/// Whether they fit with `slots` slots each if their memory stays allocated throughout `outer`, an enclosing loop.
 bool fits_around(const ir::Func& func, const Target& target, const Stores& stores, int64_t slots, ir::Op& outer);
 
-/// How many iterations, at most `wanted`, the loads may run ahead in registers; takes loads away, the last ones first,
-/// until that is one at least. `all`: the user has asked for it; otherwise registers are kept for the loop's products.
+/// How many iterations, at most `wanted`, the loads may run ahead in registers. Removes loads from the list, the last
+/// ones first, until at least one iteration is possible. `all`: the user has asked for it; otherwise registers are
+/// reserved for the loop's products.
 int fit_loads(const ir::Func& func, const Target& target, const ir::Op& loop, std::vector<ir::Op*>& loads,
               int64_t wanted, bool all);
 

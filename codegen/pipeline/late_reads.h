@@ -1,12 +1,13 @@
-// Reads of shared memory stand where they are used.
+// Moves reads of shared memory to their uses.
 #pragma once
 
 #include "codegen/ir/ir.h"
 
 namespace tegula {
 
-/// Has each shared_read behind a product or a conversion that does not need it, if what stands between it and its first
-/// user touches no other place: the barriers that come there would keep it early, in registers that others need.
+/// Moves each shared_read behind products and conversions that do not need its result, if no op between it and its
+/// first user accesses another place. Otherwise the barriers inserted later would keep it early, and its result would
+/// occupy registers meanwhile.
 void read_late(ir::Func& func);
 
 }  // namespace tegula

@@ -1,4 +1,4 @@
-// The loads of a loop as a sequence that runs ahead of its iterations.
+// The loads of a loop as a stream that runs ahead of the loop's iterations.
 #pragma once
 
 #include <functional>

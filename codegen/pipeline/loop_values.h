@@ -1,4 +1,4 @@
-// Values that loops carry, and values of other iterations than the one at hand.
+// Values that loops carry, and the values of iterations other than the current one.
 #pragma once
 
 #include <unordered_set>
@@ -11,33 +11,35 @@ namespace tegula {
 /// The block that a value is defined in.
 inline ir::Block* home(const ir::Value* v) { return v->def ? v->def->parent : v->block; }
 
-/// Whether all elements are the constant 0; -0 is not.
+/// Whether all elements are the constant +0.
 bool is_zero(const ir::Value* v);
 
 /// A tile of the shape and layout of `like` whose every element is the scalar.
 ir::Value* splat_as(ir::Builder& build, ir::Value* scalar, const ir::Type& like);
 
-/// Makes the For loop carry one more value; the caller appends what the body yields for it. Returns the body's.
+/// Makes a For carry one more value and returns the argument of its body. The caller appends the operand of the body's
+/// yield.
 ir::Value* carry(ir::Op& loop, ir::Value* init);
 
-/// Room for `slots` tiles of the type of `tile`, whose elements along the axis `contiguous` are to lie side by side
-/// (-1: as those that are put there do).
+/// Allocates places for `slots` tiles of the type of `tile`, whose elements are to be contiguous along the axis
+/// `contiguous` (-1: along the axis of what is stored there).
 ir::Value* alloc_place(ir::Builder& builder, const ir::Type& tile, int64_t slots, int contiguous = -1);
 /// The place number `index` of a shared_alloc.
 ir::Value* slot_of(ir::Builder& builder, ir::Value* buffer, ir::Value* index);
-/// Lets the body yield, for a number that the loop carries, the next one of `slots`, round and round. Returns that one.
+/// Makes the body yield, for the slot number `index` that the loop carries, the next one of `slots` in rotation.
+/// Returns the next one.
 ir::Value* rotate(ir::Op& loop, ir::Value* index, int64_t slots);
 
 /// Recomputes values with some inputs substituted. They must follow from these by pure ops.
 class Replay {
  public:
-  /// `known` has what stands for some values, arguments of blocks above all. Values of `blocks` are recomputed, those
-  /// of `around` only where they follow from something in `known`; all others stay as they are.
+  /// `known` maps values, above all block arguments, to their substitutes. Values of `blocks` are recomputed; those of
+  /// `around` only if they depend on a substituted value; all others are used as they are.
   Replay(ir::Builder& build, std::vector<const ir::Block*> blocks, ir::ValueMap known,
          std::vector<const ir::Block*> around = {})
       : build_(build), blocks_(std::move(blocks)), around_(std::move(around)), values_(std::move(known)) {}
 
-  /// Null for null.
+  /// The substitute of a value; null for null.
   ir::Value* operator()(ir::Value* v);
 
  private:
@@ -46,27 +48,28 @@ class Replay {
   ir::ValueMap values_;
 };
 
-/// What values of a For loop's body follow from by pure ops.
+/// What the values in the body of a For depend on, through pure ops.
 class LoopSources {
  public:
-  /// `reach`: queues() that hold values of so many iterations to come count as the iteration; of 0 none do.
+  /// `reach`: a carried value whose queue() has that many later values counts as part of the iteration; with 0 none
+  /// does.
   explicit LoopSources(const ir::Op& loop, int reach = 0) : body_(*loop.regions[0]), reach_(reach) {}
-  /// What the loads `ahead` give counts as what they load from.
+  /// The results of the loads `ahead` count as depending on what their addresses depend on.
   LoopSources(const ir::Op& loop, std::unordered_set<const ir::Op*> ahead) : LoopSources(loop) {
     ahead_ = std::move(ahead);
   }
 
-  /// Nothing but values of before the loop; the iteration too, which is the induction variable and steadily growing
-  /// values; or something else.
+  /// Invariant: only values from before the loop. Iteration: also the induction variable and values that grow steadily.
+  /// Other: anything else.
   enum class Source { Invariant, Iteration, Other };
   Source of(const ir::Value* v);
 
-  /// For a carried value p whose next one is p + d with d invariant: the op that adds; otherwise null.
+  /// For a carried value p whose next value is p + d with an invariant d, the op that adds; null for others.
   const ir::Op* growth(const ir::Value* arg);
-  /// What is added.
+  /// The d of growth().
   ir::Value* step(const ir::Value* arg);
-  /// For a carried value whose next one is another carried value, and so on: all of these, itself first. Number k is
-  /// what the first one will be k iterations later.
+  /// For a carried value whose next value is another carried value, and so on: all of these, the value itself first.
+  /// Number k has the value that the first one will have k iterations later.
   std::vector<ir::Value*> queue(const ir::Value* arg) const;
 
  private:

@@ -15,17 +15,17 @@ struct MappedTile {
   int swizzle;               ///< bytes of its rows, or 0
 };
 
-/// Ahead of which op tensor maps stand.
+/// A builder at the position where tensor maps are placed.
 ir::Builder where_maps_stand(ir::Func& func, const Loc& loc);
-/// The map of the tile's array, where the function begins. `tiles` found the tile.
+/// Creates the tensor map of the tile's array at the beginning of the function. `tiles` must have found the tile.
 ir::Value* make_map(ir::Builder& build, const AffineTiles& tiles, const MappedTile& mapped);
-/// Where in the array the tile begins. `shape`: of the tile.
+/// The coordinates in the array at which the tile begins. `shape` is the tile's.
 std::vector<ir::Value*> make_coordinates(ir::Builder& build, const AffineTiles& tiles, const MappedTile& mapped,
                                          const ir::Shape& shape);
 /// The tile's axis along each of the array's dimensions; -1: none.
 ir::Ints axes_of(const MappedTile& mapped);
 
-/// Whether a launch makes as many maps as the function has, and computes as much for them.
+/// Whether the function is within the limits of a launch on the number of maps and the arithmetic behind them.
 bool launch_makes_maps(const ir::Func& func);
 
 }  // namespace tegula

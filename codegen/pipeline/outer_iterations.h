@@ -1,4 +1,4 @@
-// A loop around a loop: the outer iterations of a persistent program.
+// The outer iterations of a persistent program, whose inner loop continues its stream of loads from one to the next.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace tegula {
 
-/// Knows of each outer iteration, and of the next one, the scalars that say where its tile lies. Divisions are often
-/// among these, so that the loop carries them from two iterations before.
+/// Provides the scalars that locate the tile of the current and of the next outer iteration. Since divisions are often
+/// among them, the loop carries them from two iterations before.
 class OuterIterations {
  public:
   /// Those of the loop that the For `inner` stands in; null if its loads `loads` cannot run `ahead` iterations ahead
@@ -20,15 +20,14 @@ class OuterIterations {
   static std::unique_ptr<OuterIterations> of(ir::Op& inner, const std::vector<ir::Op*>& loads, LoopSources& sources,
                                              int64_t ahead);
 
-  /// Makes the loop carry the scalars, before anything below is asked for. What is made of them stands before the inner
-  /// loop.
+  /// Makes the loop carry the scalars; call it before the functions below. It inserts ops before the inner loop.
   void carry_scalars();
 
   ir::Op& loop() const { return loop_; }
   const ir::Block& body() const { return *loop_.regions[0]; }
-  /// A scalar that says which outer iteration it is.
+  /// Whether the value is one of the scalars that identify the outer iteration.
   bool is_scalar_of_iteration(const ir::Value* v) const { return next_.contains(v); }
-  /// Whether a value of the body may differ from one to the next.
+  /// Whether a value of the body may differ between outer iterations.
   bool varies(const ir::Value* v) const { return varying_.contains(v); }
   const ir::ValueMap& first() const { return first_; }  ///< of the first outer iteration, before the loop
   const ir::ValueMap& next() const { return next_; }    ///< of the next one, in the body

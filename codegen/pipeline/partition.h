@@ -13,7 +13,7 @@
 
 namespace tegula {
 
-/// Whether a loop is divided: the slots of each place, or 0 and the reason.
+/// Whether a loop was divided: the number of slots of each place, or 0 and the reason.
 struct Division {
   int64_t slots;
   std::string why_not;
@@ -56,7 +56,8 @@ class Partition {
   std::vector<Transfer> balance();
 
  private:
-  // Registers of a thread, multiples of 8. What a program has at its start is all that its threads can share.
+  // Registers a thread, multiples of 8. The threads of the program and of copy_warps together have what the block is
+  // launched with.
   struct Registers {
     int64_t at_start, program, copying;
   };
@@ -65,7 +66,7 @@ class Partition {
   struct Transposed {
     ir::Value *place, *full, *empty;
   };
-  // A loop whose slots those behind it in its block may go on to use.
+  // A divided loop, whose slots later loops of its block may continue to use.
   struct Divided {
     std::vector<ir::Op*> nest;
     std::vector<Fill> fills;                      // their barriers

@@ -1,4 +1,4 @@
-// Which ops of a loop may run iterations ahead, or beside each other.
+// Which ops of a loop may run iterations ahead, and which may overlap with ops of other iterations.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace tegula {
 
-/// What a loop's body consists of, as far as ops of different iterations may run beside each other.
+/// The ops of a loop's body that may overlap with other iterations.
 struct LoopSchedule {
   std::vector<ir::Op*> indices;  ///< loads to registers that say where others load: issued one iteration further ahead
   std::vector<ir::Op*> loads;    ///< to registers, issued iterations ahead
@@ -16,15 +16,15 @@ struct LoopSchedule {
 
   /// The first product, if it runs beside the program.
   ir::Op* product = nullptr;
-  /// Whether it is the only one and the loop does nothing but carry its sums: they may stay in flight from one
+  /// Whether it is the only product and the loop only accumulates its sums, so that they may stay in flight from one
   /// iteration to the next.
   bool sums_up = false;
 };
 
-/// The loop's body must be laid out, with its operands staged and nothing of it pipelined.
+/// The schedule of a laid-out loop whose operands are staged and of which nothing is pipelined yet.
 LoopSchedule schedule_of(const ir::Op& loop);
 
-/// What waits for a product that runs beside the program, in its block; null if nothing does.
+/// The op that waits for a product that runs beside the program, in the product's block; null if there is none.
 ir::Op* wait_of(const ir::Op& product);
 
 }  // namespace tegula

@@ -10,12 +10,13 @@
 
 namespace tegula {
 
-/// Why two groups of warps cannot take the iterations of the nest's first loop in turns, whose second one is to be
-/// divided between the program and copy_warps; empty: they can. Nothing but that loop may write to memory, its
-/// iterations take nothing from each other, and the inner loop has as many iterations in each of them.
+/// The reason why two groups of warps cannot take the iterations of the outermost loop of `nest` in turns, whose inner
+/// loop is to be divided between the program and copy_warps; empty if they can. Only the outer loop may write to
+/// memory, its iterations must be independent, and the inner loop must have the same number of iterations in each of
+/// them.
 std::string why_not_in_turns(const ir::Func& func, const std::vector<ir::Op*>& nest);
 
-/// Bytes of shared memory that each of two groups needs for itself, for what it does out of its turn to store.
+/// The bytes of shared memory that each of the two groups needs for itself, outside of its turn to store.
 int64_t bytes_of_each_group(const std::vector<ir::Op*>& nest);
 
 /// Lets two groups of warps run the program, which is divided: copy_warps fill the slots for all iterations of the

@@ -9,9 +9,9 @@
 
 namespace tegula {
 
-/// Loops with two products whose operands copy_warps bring: the second product runs beside the next iteration
-/// (overlap_products) where a thread's `registers` suffice, and of two warpgroups one multiplies while the other one
-/// computes what comes between the products. Tells which loops do what of that.
+/// Schedules loops with two products whose operands copy_warps bring: the second product overlaps with the next
+/// iteration (overlap_products) if `registers` a thread suffice, and of two warpgroups one multiplies while the other
+/// computes what lies between the products. Returns what was done to which loop.
 std::vector<Transfer> schedule_chained_products(ir::Func& func, int64_t registers);
 
 }  // namespace tegula

@@ -1,4 +1,4 @@
-// Products whose sums are used up piece by piece.
+// Products whose sums are consumed wave by wave.
 #pragma once
 
 #include "codegen/ir/ir.h"
@@ -13,8 +13,8 @@ namespace tegula {
 /// Then only the sums of one wave are there at a time beside acc.
 void multiply_in_waves(ir::Op& loop, ir::Op& product);
 
-/// The product of the loop if it is the only one, runs beside the program and begins with sums of its own, which so are
-/// there within the iteration; else null.
+/// The product of the loop if it is the only one, runs beside the program and has initial sums that are defined within
+/// the iteration; otherwise null.
 ir::Op* product_of_iteration(ir::Op& loop);
 
 }  // namespace tegula

@@ -18,7 +18,7 @@ class ElementProduct {
   }
 
   llvm::Type* sum_type() const { return sum_; }
-  /// An operand's element, or what the sums begin with, in the type of sums; once for each value.
+  /// An element of an operand or of the initial sums, converted to the type of the sums; converted once for each value.
   llvm::Value* widen(llvm::Value* x) {
     llvm::Value*& wide = widened_[x];
     if (!wide) wide = sum_->isIntegerTy() ? l_.b.CreateIntCast(x, sum_, signed_) : l_.b.CreateFPCast(x, sum_);
@@ -38,7 +38,7 @@ class ElementProduct {
   std::map<llvm::Value*, llvm::Value*> widened_;
 };
 
-/// Of a laid-out dot that is multiplied so.
+/// The cost of a laid-out dot that is multiplied element by element.
 inline ProductCost cost_by_elements(const ir::Op& dot) {
   const ir::Type& sums = dot.result()->type;
   const double k = double(dot.operand(0)->type.shape.back());

@@ -19,7 +19,7 @@ class Fragment {
     for (int r = 0; r < int(regs.size()); ++r) map_.try_emplace(type_.layout->apply({{Dim::Register, r}}), regs[r]);
   }
 
-  /// Element (i, j) of the matrix that `batch` (i and j in it do not matter) is in.
+  /// Element (i, j) of the matrix that `batch` selects; the last two coordinates in `batch` are ignored.
   llvm::Value*& at(Coordinates batch, int64_t i, int64_t j) {
     const size_t rank = batch.size();
     const ir::Shape& shape = type_.shape;
@@ -30,7 +30,8 @@ class Fragment {
   }
   const std::map<Coordinates, llvm::Value*>& registers() const { return map_; }
 
-  /// float8 as half, exactly. In the order of registers: what is converted in pairs comes from one word.
+  /// Converts float8 to half, exactly. It goes in the order of registers, so that the pairs that are converted together
+  /// come from one word.
   void widen_float8(Lowering& l) {
     Regs x;
     std::vector<llvm::Value**> values;

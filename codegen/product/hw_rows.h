@@ -1,4 +1,4 @@
-// How families of instructions write the rows of their hardware functions.
+// Helpers for families of instructions to write the rows of their hardware functions.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ inline std::string operand_list(int first, int count) {
   return list;
 }
 
-/// A constraint for each of `count` operands, each with a comma behind it.
+/// The constraint for each of `count` operands, each followed by a comma.
 inline std::string repeated(const std::string& constraint, int count) {
   std::string list;
   for (int i = 0; i < count; ++i) list += constraint + ",";

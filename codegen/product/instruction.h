@@ -11,7 +11,7 @@
 
 namespace tegula {
 
-/// How exactly fp32 operands are multiplied, from the least on: the attribute `precision` of a dot.
+/// How exactly fp32 operands are multiplied, the least exact first: the attribute `precision` of a dot.
 enum class MmaPrecision : uint8_t {
   Tf32,    ///< products of operands rounded to 10 bits of mantissa
   Tf32x3,  ///< three such products for each, which leave out what is below their sums' last bits
@@ -29,7 +29,7 @@ struct MmaInstruction {
   MmaOrder order;
   Feature feature;
 
-  /// Its number in mma_instructions().
+  /// Its index in mma_instructions().
   int row() const;
   /// The types of its operands, with `separator` between them where they differ.
   std::string types(std::string_view separator) const;
@@ -43,7 +43,7 @@ inline constexpr int kMmaMostColumns = 256;  ///< of any instruction
 
 const std::vector<MmaInstruction>& mma_instructions();
 
-/// What a dot allows.
+/// The precision that a dot allows.
 MmaPrecision precision_of(const ir::Op& product);
 
 /// The instruction of the family that multiplies these types on the target, as exactly as the dot asks for; null if

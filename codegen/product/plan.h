@@ -1,7 +1,7 @@
-// How products are multiplied. The instructions for it come in families (families.def), one file each. It says whether
-// an instruction fits a product, where that has its operands, which layouts tiles have for it, what it costs, and how
-// it is lowered. The pass plan_products makes one plan for each product and records it on the op; nothing else asks
-// about instructions.
+// How products are computed. Matrix instructions come in families (families.def), one file each. A family says whether
+// an instruction fits a product, where the instruction reads its operands, which layouts it wants, what it costs, and
+// how it is lowered. The pass plan_products makes one plan for each product and records it on the op; no other code
+// asks about instructions.
 #pragma once
 
 #include <optional>
@@ -32,16 +32,16 @@ struct ProductPlan {
   int parts_batch = 1;  ///< how the warps divide the batch of products of rank 3
 };
 
-/// What a plan may depend on beside the product.
+/// What a plan may depend on besides the product.
 struct ProductContext {
   const Target& target;
   int num_warps;
-  /// Numbers of rows of products some of whose sums are combined along rows. There every warp has whole rows, in all
-  /// products with as many: then row statistics and products of products stay in their warps.
+  /// Row counts of products some of whose sums are combined along rows. Of all products with such a row count every
+  /// warp gets whole rows, so that row statistics and products of products stay within a warp.
   std::set<int64_t> whole_rows;
 };
 
-/// What a product takes of a program, once.
+/// The cost of one execution of a product, for one program.
 struct ProductCost {
   double flops = 0;  ///< 2 M N K
   /// Work of the tensor cores in operations at their rate for fp16, what fills up the instruction's shape included.
@@ -57,44 +57,46 @@ class ProductFamily {
   virtual ~ProductFamily() = default;
 
   const std::string name;
-  /// Runs beside the program, on operands in shared memory: as mma_start and mma_wait. Else: as dot, on registers.
+  /// Whether its products run asynchronously on operands in shared memory, as mma_start and mma_wait. Otherwise they
+  /// are dots on registers.
   const bool asynchronous;
 
-  /// The plan for a dot whose operands can be had in all forms; nullopt where its types, its shape, the number of warps
-  /// or the target do not fit.
+  /// The plan for a dot, if its operands can be provided in every form; nullopt where its types, its shape, the number
+  /// of warps or the target do not fit.
   virtual std::optional<ProductPlan> plan(const ir::Op& dot, const ProductContext& context) const = 0;
 
-  /// The layout of sums of `shape`; nullopt where any will do.
+  /// The layout of the sums, of shape `shape`; nullopt if any layout will do.
   virtual std::optional<LinearLayout> sums_layout(const ProductPlan&, const ir::Shape& /*shape*/) const {
     return std::nullopt;
   }
-  /// The layout of operand 0 or 1 in registers, of type `type`, for sums that lie as `sums`.
+  /// The register layout of operand 0 or 1, of type `type`, for sums in the layout `sums`.
   virtual LinearLayout operand_layout(const ProductPlan& plan, int operand, const ir::Type& type,
                                       const LinearLayout& sums) const = 0;
-  /// Of an asynchronous one: whether it takes an operand from registers as it comes. They are its fragments already, or
-  /// nearly so.
+  /// For an asynchronous family: whether it can read an operand from registers in the layout that it has, because that
+  /// is its fragment layout or nearly so.
   virtual bool takes_registers(const ir::Op& /*dot*/, int /*operand*/) const { return false; }
   /// Bytes of scratch by which the threads give each other the operands. These may then come in any layout, and nobody
   /// asks for operand_layout. 0: each thread has what it multiplies.
   virtual int64_t scratch_bytes(const ir::Op& /*dot*/) const { return 0; }
-  /// Registers of a thread that one instruction has for its sums.
+  /// The registers of a thread that hold the sums of one instruction.
   virtual int registers(const ProductPlan&) const { return 0; }
 
-  /// Of a laid-out product.
+  /// The cost of a laid-out product.
   virtual ProductCost cost(const ir::Op& product, const Target& target) const = 0;
 
   /// Lowers a dot or mma_start.
   virtual void lower(lower::Lowering& l, const ir::Op& product) const = 0;
   /// Lowers an mma_wait, for an asynchronous family.
   virtual void lower_wait(lower::Lowering& l, const ir::Op& wait) const;
-  /// The row of that name among its hardware functions, which need not stand in hw.def.
+  /// The row of that name among the family's own hardware functions, which need not be in hw.def; nullopt for other
+  /// names.
   virtual std::optional<lower::HwInfo> hw_row(const std::string& name) const;
 };
 
 /// All rows of families.def, in their order.
 const std::vector<const ProductFamily*>& product_families();
 
-/// What is recorded on a dot or mma_start. Behind plan_products each has it.
+/// The plan recorded on a dot or mma_start; each has one after plan_products.
 ProductPlan plan_of(const ir::Op& product);
 /// The family of a dot, mma_start or mma_wait.
 const ProductFamily& family_of(const ir::Op& op);
@@ -104,7 +106,7 @@ void record_plan(ir::Op& product, const ProductPlan& plan);
 class ProductPlanner {
  public:
   ProductPlanner(const ir::Func& func, const Target& target);
-  /// By the first family that fits the dot: of those that run beside the program too if `asynchronous` is true.
+  /// Plans the dot by the first family that fits; with `asynchronous` also by families that run beside the program.
   void plan(ir::Op& dot, bool asynchronous = true) const;
 
  private:
@@ -113,7 +115,7 @@ class ProductPlanner {
 
 /// Whether the target has instructions that run beside the program.
 bool multiplies_asynchronously(const Target& target);
-/// The part of K that is multiplied: of a dot all.
+/// The part of K that is multiplied; for a dot all of it.
 struct DepthRange {
   int64_t begin, end;
   int64_t size() const { return end - begin; }

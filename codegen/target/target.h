@@ -29,7 +29,7 @@ enum class Feature : uint32_t {
   CpAsyncIgnore = 32768,  ///< copies by a predicate (PTX 7.5)
 };
 
-/// What an architecture's usual device can do at most.
+/// The peak rates of an architecture's usual device.
 struct Rates {
   int num_sms;
   double memory_gb_s;
