@@ -1,4 +1,4 @@
-// Configurations of a kernel, and how it is tuned over them.
+// Configurations of a kernel, and how they are tuned.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,25 @@
 
 namespace tegula {
 
-/// In a tuple that stands for an argument of a launch: the next of the launch's arguments.
+/// In a tuple that is passed as an argument of a launch: the place of the launch's next argument.
 struct NextArg {
   bool operator==(const NextArg&) const;
 };
 struct ConstexprTuple;
 /// A compile-time argument: None, a bool, an integer, a float, a string, an element type, or a tuple of such.
 using Constexpr = std::variant<std::monostate, bool, int64_t, double, std::string, Elem, NextArg, ConstexprTuple>;
-/// Given as a constexpr, a tuple may also stand for a parameter of the launch that is no tl.constexpr: each NextArg in
-/// it is then an argument of the launch, in their order, and the other items are known at compile time.
+/// A tuple given among the constexprs may also stand for a parameter of the launch that is no tl.constexpr: each
+/// NextArg in it is then an argument of the launch, in order, and the other items are known at compile time.
 struct ConstexprTuple {
   std::vector<Constexpr> items;
   std::string type = {};                ///< of a named tuple: the name of its class
   std::vector<std::string> names = {};  ///< of a named tuple: those of its fields
 
   bool operator==(const ConstexprTuple& other) const;
-  /// How many arguments of a launch it takes.
+  /// The number of NextArgs in it, including those of inner tuples.
   size_t num_args() const;
 };
-/// As the kernel language writes it: equal values have equal text, different ones differ.
+/// The value in the syntax of the kernel language; equal values have equal text, different values different text.
 std::string to_string(const Constexpr& value);
 
 struct ConstexprArg {
@@ -46,7 +46,7 @@ struct ConstexprArg {
   requires std::is_arithmetic_v<T> ConstexprArg(std::string name, T value)
       : ConstexprArg(std::move(name), constant(Widest<T>(value))) {}
   ConstexprArg(std::string name, const char* value);
-  // Defined elsewhere, so that not each file of a program instantiates the variant's.
+  // Defined in a source file, so that programs do not instantiate the variant's in each of their files.
   ConstexprArg(const ConstexprArg&);
   ConstexprArg(ConstexprArg&&) noexcept;
   ConstexprArg& operator=(const ConstexprArg&);
@@ -70,8 +70,8 @@ struct PointerArg {
   bool operator==(const PointerArg&) const;
 };
 
-/// The arguments of a launch by name: run-time and compile-time ones. Names that are not there are a LaunchError with
-/// the nearest known one.
+/// The arguments of a launch by name, run-time and compile-time ones. An unknown name is a LaunchError with the nearest
+/// known one.
 class LaunchArgs {
  public:
   using Value = std::variant<std::monostate, bool, int64_t, double, std::string, Elem, ConstexprTuple, PointerArg>;
@@ -88,7 +88,7 @@ class LaunchArgs {
 
   const std::vector<std::pair<std::string, Value>>& items() const;
 
-  /// From now on the names that are asked for are added to `asked`, which must live as long; by items() all.
+  /// Records the names that are asked for in `asked`, which must outlive this; items() asks for all of them.
   void note_asked(std::vector<std::string>* asked) { asked_ = asked; }
 
  private:
@@ -98,7 +98,7 @@ class LaunchArgs {
 
 class HookedLaunch;  // dsl/hooks.h
 
-/// One way to compile and launch a kernel: values of constexpr parameters, and options.
+/// One configuration of a kernel: values of its constexpr parameters, and options.
 struct Config {
   std::vector<ConstexprArg> constexprs;
   std::optional<int> num_warps;        ///< unset: the launch's
@@ -109,7 +109,7 @@ struct Config {
   std::optional<int> debug;            ///< as of LaunchOptions; unset: the launch's
   std::optional<int> num_ctas;         ///< as of LaunchOptions; unset: the launch's
   std::optional<int> program_bits;     ///< as of LaunchOptions; unset: the launch's
-  /// Called before each launch that tuning gave this configuration, and before each timed run. Null: nothing.
+  /// Called before each launch that runs with this configuration by tuning, and before each timed run. May be null.
   Function<void(HookedLaunch&)> pre_hook = {};
 
   /// The integer (or bool) value of a constexpr: `config["BLOCK"]`, for grids. Throws LaunchError for other names.
@@ -142,7 +142,7 @@ Config config(std::vector<ConstexprArg> constexprs, Options... options) {
   return detail::config_of(std::move(constexprs), {ConfigOption(options)...});
 }
 
-/// The values that one constexpr parameter or option of a search space runs over.
+/// The values of one constexpr parameter or option in a search space.
 struct SearchAxis {
   std::string name;  ///< of a constexpr parameter, or num_warps, num_stages, maxnreg
   std::vector<Constexpr> values;
@@ -155,7 +155,7 @@ SearchAxis steps(std::string name, int64_t low, int64_t high, int64_t step = 1);
 std::vector<Config> search_space(const std::vector<SearchAxis>& axes);
 
 /// How a kernel is tuned: for each new combination of the key arguments' values and of the arguments' types, the
-/// configurations are timed and the best one is used and remembered.
+/// configurations are timed, and the best one is used and remembered.
 struct Autotune {
   std::vector<Config> configs;             ///< at least one
   std::vector<std::string> key;            ///< names of arguments
@@ -163,17 +163,17 @@ struct Autotune {
   std::vector<std::string> restore_value;  ///< pointer arguments whose buffers get their contents back after each run
   double warmup_ms = 5;                    ///< device time of runs before those that count, at most
   double rep_ms = 20;                      ///< device time of runs that count, at most, for a candidate in the running
-  /// Narrows the configurations down for these arguments (early_config_prune). Null: all.
+  /// Selects the configurations to consider for these arguments (early_config_prune). Null: all.
   Function<std::vector<Config>(const std::vector<Config>&, const LaunchArgs&)> prune;
   int top_k = 0;  ///< the configurations that the model ranks highest, as many as are timed; 0: all
-  /// Called around each timed run by the launching thread, besides what is zeroed and restored: before the run, behind
-  /// its launch (with the text of what the launch threw, or null), and once more, with reset_only, when the choice is
-  /// made. Null: nothing. What they throw ends the tuning.
+  /// Called by the launching thread around each timed run, in addition to zeroing and restoring buffers: before the
+  /// run; after its launch (with the text of the error that the launch threw, or null); and once more, with reset_only,
+  /// when the choice is made. May be null. An exception ends the tuning.
   Function<void(HookedLaunch&, bool reset_only)> pre_hook = {};
   Function<void(HookedLaunch&, const char* error)> post_hook = {};
 };
 
-/// A constexpr parameter whose value follows from the other arguments and from the configuration, as
+/// A constexpr parameter that is computed from the other arguments and from the configuration, as by
 /// @triton.heuristics.
 struct Heuristic {
   std::string param;

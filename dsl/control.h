@@ -31,7 +31,7 @@ struct LoopOptions {
   std::optional<int> loop_unroll_factor = {};  ///< iterations that run without a branch; unset: the compiler decides
 };
 
-/// The numbers of a loop of the kernel; made by range() for one `for` statement.
+/// The values of a kernel's loop variable; made by range() for one `for` statement.
 class LoopRange {
  public:
   LoopRange(const Operand& lower, const Operand& upper, const Operand& step, LoopOptions options);
@@ -62,7 +62,7 @@ LoopRange range(const Operand& upper, LoopOptions options = {});
 /// lower, lower + step, ... below `upper` (above it for a negative step).
 LoopRange range(const Operand& lower, const Operand& upper, const Operand& step = 1, LoopOptions options = {});
 
-/// Runs one of the bodies. A condition that is known when the kernel is recorded decides there.
+/// Runs one of the bodies. If the condition is known when the kernel is recorded, it decides there.
 template <class Then>
 requires std::is_void_v<std::invoke_result_t<const Then&>>
 void if_(const Operand& condition, const Then& then_body) { detail::record_if(condition, then_body, {}); }
@@ -80,7 +80,7 @@ requires std::convertible_to<std::invoke_result_t<const Then&>, Operand> Tile if
       condition, [&] { return Operand(then_body()); }, [&] { return Operand(else_body()); });
 }
 
-/// While the condition, which is a function of Tiles, holds.
+/// Runs the body while the condition, a function of Tiles, holds.
 void while_(FunctionRef<Tile()> condition, FunctionRef<void()> body, const char* file = __builtin_FILE(),
             int line = __builtin_LINE());
 

@@ -41,7 +41,7 @@ struct Name {
 
 namespace detail {
 
-/// What a C++ kernel's signature says of a parameter.
+/// A parameter of a C++ kernel's signature.
 struct TracedParam {
   KernelParam param;
   enum class Kind { Pointer, Int, Float, Bool, Constant, Descriptor } kind;
@@ -53,7 +53,7 @@ class TracedArgs {
  public:
   virtual ~TracedArgs() = default;
   virtual Tile tile(size_t index) const = 0;
-  /// Of a Const parameter; null: its default.
+  /// The value of a Const parameter; null: its default.
   virtual const Constexpr* constant(size_t index) const = 0;
 };
 
@@ -84,7 +84,7 @@ struct Desc : Descriptor {
   static detail::TracedParam param() { return {{kName.text}, kKind, elem_of<Element>()}; }
 };
 
-/// An integer parameter: int32, or int64 where the value asks for it; with a type, always that.
+/// An integer parameter: int32, or int64 for values that need it; with a type, always that type.
 template <Name kName, class Number = void>
 struct Int : Tile {
   static_assert(std::is_void_v<Number> || std::is_integral_v<Number>);
@@ -111,8 +111,8 @@ struct Bool : Tile {
   static detail::TracedParam param() { return {{kName.text, false, false, Elem::I1}, kKind}; }
 };
 
-/// A compile-time parameter, which is a plain C++ value in the function: int64_t, bool, double, std::string or Elem.
-/// The launch gives it in its options, or the tuner does; `kDefault` makes it optional.
+/// A compile-time parameter, a plain C++ value in the function: int64_t, bool, double, std::string or Elem. The
+/// launch's options give it, or the tuner; `kDefault` makes it optional.
 template <Name kName, class T = int64_t, auto... kDefault>
 struct Const : detail::ConstValue<T> {
   static_assert(sizeof...(kDefault) <= 1);
@@ -183,7 +183,7 @@ constexpr void check_argument() {
 
 template <class... Ps>
 struct Params {};
-/// Those of parameters that a launch takes arguments for: behind those that were looked at.
+/// The parameters for which a launch takes arguments, appended to those found so far.
 template <class Taken, class... Rest>
 struct RuntimeParams;
 template <class... Taken>
@@ -210,7 +210,7 @@ struct CheckArguments<Params<Ps...>, Args...> {
 
 }  // namespace detail
 
-/// A Kernel whose launches the C++ compiler checks. It converts to Kernel, which can do all the rest.
+/// A Kernel with typed launches, which the C++ compiler checks. It converts to Kernel for everything else.
 template <class... Params>
 class TypedKernel {
  public:
@@ -275,8 +275,8 @@ struct Signature<void (F::*)(Params...) const> {
 
 namespace detail {
 
-/// Refuses functions that hold values: a compiled kernel keeps those of its first launch, and later launches would
-/// silently use them.
+/// Rejects functions that capture values: a compiled kernel would keep those of its first launch, and later launches
+/// would silently use them.
 template <class F>
 constexpr void refuse_captures() {
   static_assert(
@@ -287,8 +287,8 @@ constexpr void refuse_captures() {
 
 }  // namespace detail
 
-/// A kernel from a C++ function object (a lambda that is not generic) whose parameters are Ptr, Desc, Int, Float,
-/// Bool and Const. It captures nothing, and must be callable from several threads.
+/// Makes a kernel of a C++ function object (a lambda that is not generic) whose parameters are Ptr, Desc, Int, Float,
+/// Bool and Const. It must capture nothing and be callable from several threads.
 template <class F>
 auto kernel(std::string name, F function, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
   static_assert(

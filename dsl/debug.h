@@ -1,5 +1,5 @@
-// The debugger for programs: the emulator, recordings of what a kernel's program does, and questions about them.
-// Kernels are recorded when they are launched with the option debug=2.
+// The debugger's interface for programs: the emulator, recordings of a kernel's program, and queries about them.
+// Kernels are recorded if they are launched with the option debug=2.
 #pragma once
 
 #include "codegen/exec/debug/debugger.h"

@@ -29,7 +29,7 @@ struct ExplainOptions {
   bool measure = false;      ///< on a GPU: launch and time it as well, several times; results must bear that
 };
 
-/// All bytes are of the whole launch unless they are said to be of a program.
+/// Bytes are those of the whole launch unless said otherwise.
 struct Explanation {
   struct Array {
     std::string name;
@@ -93,7 +93,7 @@ struct Explanation {
 
   std::string text() const;
   std::string json() const;
-  /// Units' roofs, and where the kernel stands under them.
+  /// The roofline plot as SVG: the roofs of the units, and the kernel below them.
   std::string roofline_svg() const;
 };
 
@@ -105,13 +105,12 @@ inline Explanation explain(const Kernel& kernel, Grid grid, const LaunchOptions&
   return explain(kernel, detail::GridRef(grid), options, args, how);
 }
 
-/// Where the environment variable TEGULA_EXPLAIN names a file, appends the launch's explanation to it as a line of
-/// JSON; a launch that cannot be explained gives a line with its `error`. Launches call it when they make a kernel
-/// ready.
+/// If the environment variable TEGULA_EXPLAIN names a file, appends the launch's explanation to it as a line of JSON,
+/// or a line with the `error` if the launch cannot be explained. Launches call it when they make a kernel ready.
 void explain_if_asked(const Kernel& kernel, Device& device, Grid grid, const LaunchOptions& options,
                       std::span<const Arg> args) noexcept;
 
-/// Whether kernels that run one after another should be one.
+/// The advice whether consecutive kernels should be fused into one.
 struct FusionAdvice {
   struct Rule {
     int number;
@@ -127,8 +126,8 @@ struct FusionAdvice {
   std::string text() const;
   std::string json() const;
 };
-/// `launches` follow one another; they are for one target. Their arrays are told apart by addresses. `kept`: arrays
-/// that are read behind the sequence although kernels of it read them.
+/// Advises on fusing `launches`, which run one after another on one target. Arrays are identified by their addresses.
+/// `kept`: arrays that are read after the sequence although kernels of it read them.
 FusionAdvice advise_fusion(std::span<const Explanation> launches, std::span<const uint64_t> kept = {});
 
 namespace detail {

@@ -12,9 +12,9 @@ namespace tegula {
 /// "cdiv(M, BM) * cdiv(N, BN), batch". One to three integers; cdiv, next_power_of_2, min and max are there.
 class GridExpression {
  public:
-  /// Throws CompileError for what is no expression.
+  /// Throws CompileError if the text is no expression.
   explicit GridExpression(std::string text);
-  /// Throws CompileError for names that `args` does not have, and for what is no grid.
+  /// Throws CompileError for names that `args` lacks, and if the value is no grid.
   Grid operator()(const LaunchArgs& args) const;
 
  private:

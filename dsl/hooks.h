@@ -1,4 +1,4 @@
-// What hooks of a tuned kernel see and may do.
+// The interface that hooks of a tuned kernel get.
 #pragma once
 
 #include <cstddef>
@@ -31,12 +31,12 @@ class HookedLaunch {
   const Config& config() const { return config_; }
   bool is_descriptor(std::string_view argument) const;
 
-  /// Fills what the argument, a pointer or tensor descriptor, points to with zeros, on the launch's stream; a null
-  /// pointer is left alone. Throws LaunchError if there is no such argument or the size of its buffer is not known,
-  /// DeviceError.
+  /// Fills the buffer that the argument, a pointer or tensor descriptor, points to with zeros, on the launch's stream;
+  /// null pointers are ignored. Throws LaunchError if there is no such argument or the size of its buffer is not known,
+  /// and DeviceError.
   void zero(std::string_view argument);
-  /// Gives the argument, a tensor descriptor, blocks of another shape in this launch. Throws LaunchError if there is no
-  /// such argument.
+  /// Sets the block shape of the argument, a tensor descriptor, for this launch. Throws LaunchError if there is no such
+  /// argument.
   void set_block_shape(std::string_view argument, std::vector<int64_t> shape);
 
   /// The arguments as the hooks left them.

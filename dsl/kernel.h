@@ -70,7 +70,7 @@ struct LaunchOptions {
   StreamHandle stream = nullptr;
 };
 
-/// What a kernel's signature says of one parameter.
+/// A parameter of a kernel's signature.
 struct KernelParam {
   std::string name;
   bool is_constexpr = false;
@@ -80,15 +80,16 @@ struct KernelParam {
   bool specialize_alignment = true;    ///< and for multiples (neither do_not_specialize nor ..._on_alignment)
 };
 
-/// An argument of a compilation: the type of what will be passed, or a value known already.
+/// An argument of a compilation: the type of the value that a launch will pass, or the value itself.
 struct ArgType {
   Elem elem = Elem::I32;
   bool pointer = false;
   int64_t divisible_by = 1;
-  /// The launch will pass exactly this value, which is compiled in: an integer, or 0 for a null pointer (None).
+  /// The value, if it is compiled in: an integer, or 0 for a null pointer (None). Launches must pass exactly this
+  /// value.
   std::optional<int64_t> constant = {};
-  /// Of a tensor descriptor's pointer, else empty: the extents of its blocks. The types of the array's extents and then
-  /// of its strides follow, one a dimension.
+  /// For the pointer of a tensor descriptor, the extents of its blocks; otherwise empty. The types of the array's
+  /// extents and then of its strides follow, one a dimension.
   std::vector<int64_t> block_shape = {};
   bool pad_nan = false;
 };
@@ -96,7 +97,8 @@ struct ArgType {
 namespace detail {
 struct KernelState;
 
-/// The grid of a launch: extents, or a function of the configuration. Valid as long as what it was made of.
+/// The grid of a launch: extents, or a function of the configuration. A reference: valid as long as what it was made
+/// from.
 class GridRef {
  public:
   explicit GridRef(const Grid& grid)
@@ -128,7 +130,8 @@ concept TupleLike = requires {
 template <class T>
 concept LaunchValue = std::convertible_to<const T&, Arg> || TupleLike<T>;
 
-/// The arguments of a launch that has tuples: their items in a row, and the tuples' forms among the options.
+/// The arguments of a launch with tuples: the items of the tuples in one list, and the structure of the tuples among
+/// the options.
 class TupleArgs {
  public:
   TupleArgs(const std::vector<KernelParam>& params, const LaunchOptions& options);
@@ -179,15 +182,14 @@ struct TuneOptions {
   Mode mode = Mode::Normal;
   int compile_threads = 0;                 ///< 0: one a core
   std::vector<Device*> more_devices = {};  ///< GPUs of the same kind that share the work of timing
-  /// Told of each candidate when it is finished, and how many are still to come. Null: nobody.
+  /// Called when a candidate is finished, with the number of candidates left. May be null.
   Function<void(const TuningResult&, size_t left)> progress = {};
 };
 
-/// What tuning found out.
+/// The result of tuning.
 struct TuneReport {
   TuningProblem problem;
-  /// One a candidate, in the order in which they were tried; on the emulator, which times nothing, those that do not
-  /// work.
+  /// One for each candidate, in the order of timing; on the emulator, which times nothing, only those that do not work.
   std::vector<TuningResult> results;
   Config best;         ///< all constexprs and options of the winner
   Config declared;     ///< the winner as it was given, without what heuristics and the launch add
@@ -196,7 +198,7 @@ struct TuneReport {
   double seconds = 0;
 };
 
-/// A kernel, of a text file (Program) or of a C++ function (dsl/embedded). Copies share what has been made ready.
+/// A kernel, from a text file (Program) or a C++ function (dsl/embedded). Copies share what has been made ready.
 class Kernel {
  public:
   explicit Kernel(Shared<const dsl::KernelSource> source);
@@ -205,7 +207,7 @@ class Kernel {
   /// The signature, in order.
   const std::vector<KernelParam>& params() const;
 
-  /// Types of launch arguments in the order of the signature without its constexpr parameters.
+  /// The types of launch arguments, in the order of the signature without its constexpr parameters.
   std::vector<ArgType> classify(std::span<const Arg> args, const LaunchOptions& options) const;
 
   /// Module-level names of its file that stand for constants: `BLOCK = tl.constexpr(64)`.
@@ -214,8 +216,8 @@ class Kernel {
   /// The arguments of a launch by the names of the signature.
   LaunchArgs named(std::span<const Arg> args) const;
 
-  /// The options with what they leave open, where nothing can be timed or predicted: the first configuration that
-  /// pruning leaves, and the values of heuristics, for these arguments. Throws LaunchError, CompileError.
+  /// Completes the options where nothing can be timed or predicted: with the first configuration that pruning leaves,
+  /// and with the values of heuristics, for these arguments. Throws LaunchError, CompileError.
   LaunchOptions with_first_config(std::span<const Arg> args, const LaunchOptions& options) const;
 
   /// Whether the kernel may write through each of the arguments. Throws LaunchError, CompileError.
@@ -238,10 +240,10 @@ class Kernel {
   /// The same, for all kernels of the same text in this process too, and with the code that launches whose arguments
   /// allow no tensor maps need: after seal() such launches still work.
   void prewarm(Device& device, std::span<const ArgType> types, const LaunchOptions& options) const;
-  /// From now on launches whose problem of tuning has this key on this GPU run with these options, for all kernels of
-  /// the same text. TEGULA_RECORD writes such choices down.
+  /// Makes launches with this tuning problem on this GPU run with these options, for all kernels of the same text.
+  /// TEGULA_RECORD writes such choices.
   void choose(std::string_view gpu, std::string_view problem, const LaunchOptions& options) const;
-  /// Where its code comes from, for tools.
+  /// The source of its code, for tools.
   const dsl::KernelSource& source() const;
 
   /// The same kernel, tuned from now on over the given configurations (which take the place of those in its source): a
@@ -260,13 +262,13 @@ class Kernel {
   TuneReport tune(Device& device, detail::GridRef grid, const LaunchOptions& options, std::span<const Arg> args,
                   const TuneOptions& tuning = {}) const;
 
-  /// What launches run, valid as long as the kernel and the device.
+  /// What a launch runs; valid as long as the kernel and the device.
   struct Ready {
     const LaunchHandle* handle;
     const Config* config;  ///< everything that it runs with
   };
-  /// What launch() would run with these arguments, made ready in the same way. Throws what launch() does before it
-  /// starts anything.
+  /// Makes ready what launch() would run with these arguments, without launching it. Throws what launch() throws before
+  /// it starts anything.
   Ready ready(Device& device, detail::GridRef grid, const LaunchOptions& options, std::span<const Arg> args) const;
 
   /// Launches on options.stream with these arguments what is ready for them, after making it ready if need be: by

@@ -15,7 +15,7 @@
 
 namespace tegula {
 
-/// A kernel with all that it is compiled for, as a line of a list has it: what could stand behind `tegula build`.
+/// A kernel and everything that it is compiled for, as a line of a list: the arguments of `tegula build`.
 struct ListedKernel {
   std::string kernel;                                      ///< FILE::KERNEL; c++::KERNEL for one that is a C++ function
   std::string name = {};                                   ///< in a package; empty: the kernel's own
@@ -35,10 +35,10 @@ struct ListedKernel {
 std::vector<ListedKernel> read_kernel_list(const std::string& file);
 /// The same from text; `name` stands for the file in messages.
 std::vector<ListedKernel> parse_kernel_list(std::string_view text, std::string_view name);
-/// The line of a list that reads as this.
+/// The kernel as a line of a list.
 std::string to_string(const ListedKernel& kernel);
 
-/// A kernel that prewarm() is done with.
+/// Progress of prewarm(): a kernel that it has finished.
 struct PrewarmStep {
   std::string kernel;  ///< its line, or its name and configuration in the package
   size_t done = 0, total = 0;
@@ -49,7 +49,7 @@ struct PrewarmStep {
 struct PrewarmOptions {
   std::vector<Kernel> kernels = {};  ///< C++ functions that the list names as c++::KERNEL
   int threads = 0;                   ///< 0: one a core
-  /// Called by one thread at a time. Null: nobody.
+  /// Called by one thread at a time. May be null.
   Function<void(const PrewarmStep&)> progress = {};
 };
 

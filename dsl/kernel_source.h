@@ -14,13 +14,13 @@
 
 namespace tegula::dsl {
 
-/// What a kernel is compiled for in one of its arguments.
+/// What a kernel is compiled for, for one of its arguments.
 struct ArgSpec {
   std::string name;
   std::optional<Val> constant;  ///< the value of a compile-time argument
   ir::Type type;                ///< scalar or pointer, used when there is no constant
   int64_t divisible_by = 1;     ///< the value or address is a multiple of it, a power of two
-  /// Of a tensor descriptor, whose pointer is what stands above: the array's extents and strides.
+  /// For a tensor descriptor, whose pointer the fields above describe: the array's extents and strides.
   std::optional<BlockForm> form = {};
   std::vector<ArgSpec> parts = {};
   bool is_tuple = false;                           ///< of the parts; `type` then means nothing
@@ -44,14 +44,13 @@ struct Specialization {
 /// A warning as the message handler gets it: place, text, source lines and hint. `list`: one that shows the sources.
 std::string warning_text(const Diag& warning, Diagnostics list);
 
-/// What to tell of a kernel whose threads each write and read kilobytes of registers to and from memory (`bytes`, -1:
-/// not known); empty for others.
+/// The warning for a kernel whose threads each spill kilobytes of registers (`bytes`; -1: not known); empty for others.
 std::string spill_warning(std::string_view kernel, int bytes, int num_warps);
 
 /// A line for each of the image's transfers: where, by what, and why not in bulk.
 std::vector<std::string> transfer_lines(const KernelImage& image);
 
-/// What to tell of loops that run with fewer stages than asked for; empty if there are none.
+/// The warning for loops that run with fewer stages than asked for; empty if there are none.
 std::string stages_warning(const KernelImage& image);
 
 /// The text that a kernel comes from, and what its imports were given.

@@ -62,7 +62,7 @@ struct KernelState : std::enable_shared_from_this<KernelState> {
 
   mutable std::mutex telling;
   mutable std::set<std::string> told;  ///< messages; guarded by `telling`
-  /// Tells a message unless it was told before.
+  /// Sends a message to the handler, once in the life of the kernel.
   void tell_once(MessageKind kind, const std::string& text) const;
 
   std::mutex tuning;
@@ -70,7 +70,7 @@ struct KernelState : std::enable_shared_from_this<KernelState> {
 
   /// Reads what the source says of tuning and heuristics unless the user said it. Throws CompileError.
   void read_declarations();
-  /// From now on what is ready on the device goes before the device does.
+  /// Makes sure that what is ready on the device is destroyed before the device.
   void note_device(Device& device);
 
   /// Tells what static_print printed and, where there are no errors, the warnings: each once in the life of the kernel.

@@ -1,4 +1,4 @@
-// The buffers that timed runs of a kernel would spoil, and copies of all for other devices.
+// The buffers that timed runs of a kernel modify, and copies of all buffers for other devices.
 #pragma once
 
 #include <deque>

@@ -1,4 +1,4 @@
-// The configurations that a launch may have: what each of them needs, and how fast the cost model takes it to be.
+// The configurations that a launch may run with, what each needs, and the time that the cost model predicts.
 #pragma once
 
 #include <span>
@@ -34,18 +34,18 @@ struct Candidate {
   std::string code;           ///< equal for candidates that become the same code in the same grid; empty: not known
 };
 
-/// Those of the kernel's configurations that pruning leaves, each once. Calls the configurations' hooks. Throws
-/// LaunchError where none is left.
+/// The kernel's configurations that pruning leaves, without duplicates. Calls the configurations' hooks. Throws
+/// LaunchError if none is left.
 std::vector<Candidate> candidates_of(const TunedLaunch& launch);
 
-/// Calls the user's function for each, which the launching thread alone may do.
+/// Computes the grids by the user's function, which only the launching thread may call.
 void make_grids(const TunedLaunch& launch, std::vector<Candidate>& candidates);
 
-/// Makes the grids, and sorts the candidates by what the model predicts, the best first.
+/// Computes the grids and sorts the candidates by the predicted time, the fastest first.
 void rank(const TunedLaunch& launch, std::vector<Candidate>& candidates);
 
-/// Makes the grids, and gives the first candidate of which tile IR is made, from number `first` on and round about; the
-/// first of all if there is none.
+/// Computes the grids and returns the first candidate for which tile IR can be made, from number `first` on and
+/// wrapping around; the very first one if there is none.
 const Candidate& first_that_works(const TunedLaunch& launch, std::vector<Candidate>& candidates, size_t first);
 
 }  // namespace tegula::dsl

@@ -16,7 +16,7 @@ namespace tegula {
 /// The most dimensions of an array that a map describes.
 inline constexpr int kMaxMapRank = 5;
 
-/// A step of the integer arithmetic that leads from the arguments of a launch to numbers that it needs.
+/// A step of the integer arithmetic that computes numbers that a launch needs from its arguments.
 struct LaunchStep {
   enum Kind : uint8_t {
     Constant,
@@ -55,7 +55,7 @@ struct ImageTensorMap {
 
 /// The tensor maps of a kernel and the arithmetic behind them.
 struct TensorMaps {
-  /// What a launch has room for.
+  /// The limits of a launch.
   static constexpr size_t kMost = 16, kMostSteps = 256;
 
   std::vector<LaunchStep> steps;

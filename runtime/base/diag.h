@@ -72,14 +72,14 @@ class Diagnostics {
   Diag& warning(Loc loc, std::string message);
   /// A diagnostic of another list.
   Diag& add(Diag diag);
-  /// The page that new diagnostics refer to; gives the one before.
+  /// Sets the page that new diagnostics refer to and returns the previous one.
   std::string set_page(std::string page);
 
   bool has_errors() const { return errors_ > 0; }
   size_t size() const { return list_.size(); }
-  /// Forgets those behind the first `count`, which a trial has added.
+  /// Removes all but the first `count` diagnostics: those that a trial has added.
   void shrink(size_t count);
-  /// Those behind the first `count` are warnings from now on.
+  /// Turns all but the first `count` diagnostics into warnings.
   void soften(size_t count);
   const std::vector<Diag>& list() const { return list_; }
   SourceMap& sources() { return sources_; }

@@ -28,9 +28,9 @@ inline int elem_bits(Elem e) { return elem_info(e).bits; }
 /// Bytes in memory: int1 takes one.
 inline int elem_bytes(Elem e) { return e == Elem::I1 ? 1 : elem_bits(e) / 8; }
 inline bool is_float(Elem e) { return elem_info(e).kind == ElemKind::Float; }
-/// Those of the OCP's formats, which tensor cores multiply.
+/// The float8 formats of the OCP, which tensor cores multiply.
 inline bool is_ocp_float8(Elem e) { return e == Elem::F8E4M3 || e == Elem::F8E5M2; }
-/// Storage alone: such numbers are converted and moved, those of the OCP also multiplied by dots.
+/// Storage formats: such numbers are converted and moved; those of the OCP are multiplied by dots too.
 inline bool is_float8(Elem e) {
   return is_ocp_float8(e) || e == Elem::F8E4B15 || e == Elem::F8E4B8 || e == Elem::F8E5B16;
 }

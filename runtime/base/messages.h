@@ -1,4 +1,4 @@
-// What the library has to tell while it goes on: warnings, and what kernels print while they are compiled.
+// Messages of the library while it works: warnings, and what kernels print while they are compiled.
 #pragma once
 
 #include <string_view>
@@ -13,12 +13,12 @@ enum class MessageKind {
 };
 using MessageHandler = Function<void(MessageKind kind, std::string_view text)>;
 
-/// Who is told from now on, in place of the standard error stream; null: that stream again. Gives the handler before.
-/// It is called by the thread that compiles or launches, which may be one of the library's own, by one at a time; it
-/// must not launch or compile. The environment's TEGULA_WARNINGS=off keeps warnings from any handler.
+/// Sets the function that receives messages instead of the standard error stream (null: that stream) and returns the
+/// previous one. It is called by one thread at a time, the one that compiles or launches, which may belong to the
+/// library; it must not launch or compile. TEGULA_WARNINGS=off keeps warnings from any handler.
 MessageHandler set_message_handler(MessageHandler handler);
 
-/// Hands a message to the handler. `text` has no line end behind its last line.
+/// Sends a message to the handler. `text` has no line break at its end.
 void tell(MessageKind kind, std::string_view text);
 
 }  // namespace tegula
