@@ -67,7 +67,7 @@ class Assigner {
   void collect(Op& op) {
     for (Value* v : op.operands)
       if (v && v->type.is_tile()) users_[v].push_back(&op);
-    // What receives one value is one variable: the layouts never part.
+    // All values at one position of a flow share one layout.
     for (const ir::Flow& flow : ir::flows(op))
       for (size_t i = 0; flow.to.size() == 2 && i < flow.size(); ++i) {
         twins_[flow.to[0][i]] = flow.to[1][i];
@@ -83,7 +83,7 @@ class Assigner {
     return tegula::operand_of_product(product, operand, *layouts_.at(product.result()));
   }
 
-  /// The layout that a value of a product's sums, computed from these element by element, comes in; null for others.
+  /// The layout of a value that is computed elementwise from a product's sums; null for other values.
   LayoutRef layout_of_sums(const Value* v, std::unordered_set<const Value*>& seen) const {
     if (!v || !v->def || !seen.insert(v).second) return nullptr;
     const Op& op = *v->def;
@@ -96,8 +96,8 @@ class Assigner {
     return nullptr;
   }
 
-  /// For a store of a product's sums: the layout in which warps store their own, sixteen bytes a thread, if that is
-  /// cheaper than to lay them out as the op's group; else null.
+  /// For a store of a product's sums: the layout in which each warp stores its own elements, 16 bytes a thread, if that
+  /// is cheaper than a conversion to the layout of the op's group; otherwise null.
   LayoutRef store_in_warps(const Op& op) {
     std::unordered_set<const Value*> seen;
     const LayoutRef sums = op.opcode == Opcode::Store ? layout_of_sums(op.operands[1], seen) : nullptr;
@@ -115,8 +115,8 @@ class Assigner {
     return std::make_shared<LinearLayout>(*in_warps);
   }
 
-  /// For loads that become operands of products in registers, by ops that move no data between threads: the layout in
-  /// which each thread loads what it multiplies.
+  /// Finds loads that become operands of products in registers through ops that move no data between threads, and for
+  /// each the layout in which a thread loads exactly what it multiplies.
   void find_operands() {
     for (const Op* product : products_)
       for (int i : {0, 1})
@@ -128,15 +128,16 @@ class Assigner {
     if (!op || op->parent != &home || !v->type.is_tile() || !loaded_operands_.emplace(v, layout).second) return;
     const auto needed = op->opcode == Opcode::Load ? std::nullopt : operand_layout(*op, layout);
     if (!needed) return;
-    // Threads that hold copies of a broadcast value had better divide the result among each other.
+    // If threads would hold copies of a broadcast value, it is better that they divide the result between them.
     if (op->opcode == Opcode::Broadcast && (needed->free_mask(Dim::Lane) || needed->free_mask(Dim::Warp))) return;
     for (const Value* operand : op->operands)
       if (operand) find_operands(operand, *needed, home);
   }
 
-  /// For such a load: the layout that its warps' parts of the operand make with accesses as wide as its group's, if
-  /// that is cheaper than the group's layout and a conversion; else null. Copies of elements are held from the load to
-  /// its product, so a block's loads together have few of them, or each comes in its group's layout.
+  /// For such a load: the layout of its warps' parts of the operand with accesses as wide as its group's, if that is
+  /// cheaper than the group's layout and a conversion; otherwise null. Copies of elements stay in registers from the
+  /// load to the product, so the loads of a block may hold only few copies together; if they would hold more, each gets
+  /// the layout of its group.
   LayoutRef load_for_product(const Op& op) {
     LayoutRef own = cheapest_for_product(op);
     if (own && is_piecemeal(op) && another_waits(op)) own = cheapest_for_product(op, true);
@@ -147,20 +148,20 @@ class Assigner {
         if (LayoutRef layout = cheapest_for_product(*other)) all->second += copied_words(*other, *layout);
     return all->second <= kMostCopied ? own : nullptr;
   }
-  /// Whether the load goes element by element: in its own layout each warp would take as many instructions as all of
-  /// them together.
+  /// Whether the load goes element by element: with a layout of its own, each warp would then issue as many
+  /// instructions as all warps together otherwise.
   bool is_piecemeal(const Op& load) {
     constexpr int kWordBytes = 4;
     return memory_.width_of(load, memory_.fastest_axis(load)) * elem_bytes(load.operands[0]->type.elem) < kWordBytes;
   }
-  /// Whether warps exchange what another load of the block brings for a product.
+  /// Whether another load of the block feeds a product through an exchange between warps.
   bool another_waits(const Op& load) {
     return std::any_of(memory_.ops().begin(), memory_.ops().end(), [&](const Op* other) {
       return other != &load && other->parent == load.parent && other->opcode == Opcode::Load &&
              loaded_operands_.contains(other->result()) && !cheapest_for_product(*other);
     });
   }
-  /// Registers of a thread that hold what threads of another layout would have just once among them.
+  /// The number of registers a thread that hold copies.
   int64_t copied_words(const Op& load, const LinearLayout& layout) {
     const int64_t held = layout.remove_zero_registers().in_size(Dim::Register),
                   shared = memory_.layout_of(load)->remove_zero_registers().in_size(Dim::Register);
@@ -184,8 +185,8 @@ class Assigner {
     return std::make_shared<LinearLayout>(*own);
   }
 
-  /// Whether the value, and what is computed from it element by element, goes nowhere but into shared memory, whose
-  /// places lie as what is stored there. `computed`: all that is on the way, in order.
+  /// Whether the value, and what is computed from it elementwise, goes only into shared memory, whose places take the
+  /// layout of what is stored there. `computed` receives all values on the way, in order.
   bool ends_in_places(const Value* v, std::vector<const Value*>& computed, std::unordered_set<const Value*>& seen) {
     if (!seen.insert(v).second) return true;
     computed.push_back(v);
@@ -195,7 +196,7 @@ class Assigner {
              (user->has(ir::Elementwise) && ends_in_places(user->result(), computed, seen));
     });
   }
-  /// The memory's layout for such a load and all on its way; false for others.
+  /// Gives such a load and all values on its way the layout that suits memory; false for other ops.
   bool anchor_for_place(const Op& op) {
     std::vector<const Value*> computed;
     std::unordered_set<const Value*> seen;
@@ -222,7 +223,7 @@ class Assigner {
     find_operands();
   }
 
-  // Accesses to small tiles, the larger ones first, take the layouts that have come to them.
+  // Accesses to small tiles take the layouts that have reached them by propagation; the larger ones go first.
   void anchor_small(std::vector<Op*> small) {
     std::stable_sort(small.begin(), small.end(), [](const Op* a, const Op* b) {
       return a->operands[0]->type.num_elements() > b->operands[0]->type.num_elements();
@@ -249,16 +250,17 @@ class Assigner {
     auto moved = [&](const Op& op) { return double(op.operands[0]->type.num_elements()) * memory_.times(op); };
     double most_moved = 0;
     for (const Op* op : memory_.ops()) most_moved = std::max(most_moved, moved(*op));
-    // A load competes with what comes to registers as it does; a store, with all that the program moves. A row that a
-    // loop brings again and again is no small one beside a tile that comes once, whose layout may leave most threads
-    // with copies of the row's elements.
+    // A load is large or small in comparison with what is loaded to registers as it is; a store in comparison with all
+    // that the program moves. A row that a loop loads again and again is not small beside a tile that is loaded once:
+    // in the tile's layout most threads might hold copies of the row's elements.
     auto is_large = [&](const Op& op) {
       const int64_t others = op.opcode == Opcode::Load ? largest_in_registers : largest;
       return op.operands[0]->type.num_elements() * 2 > others || moved(op) * 2 > most_moved;
     };
 
-    // The large ones are fixed before anything flows; what flows from dots goes first all the same, then what loops run
-    // most often. Copies are fixed first as well: a place lies as they do, and its products may rely on that.
+    // Large accesses are fixed before anything propagates; nevertheless the layouts of dots propagate first, then those
+    // of the ops that loops run most often. Copies are fixed first too: a place takes their layout, and its products
+    // may rely on that.
     std::vector<Op*> small;
     std::map<double, std::deque<Value*>, std::greater<>> from_memory;  // by how often the ops run
     std::deque<Value*> from_dots = std::exchange(queue_, {});
@@ -314,8 +316,8 @@ class Assigner {
     if (auto it = twins_.find(v); it != twins_.end()) assign(it->second, layouts_.at(v));
     if (v->type.is_in_flight()) follow_to_waits(v);
   }
-  /// Sums in flight stay in their registers until a wait makes a tile of them. So the wait's result gets its layout
-  /// first, before values that the tile meets can hand it theirs.
+  /// Sums in flight stay in their registers until a wait makes a tile of them. So the wait's result gets their layout
+  /// first, before other values that the tile meets can pass theirs to it.
   void follow_to_waits(Value* sums) {
     for (Op* user : users_[sums]) {
       const bool ends_region = user->has(ir::Terminator) && user->parent->parent;
@@ -339,7 +341,7 @@ class Assigner {
     }
   }
 
-  /// Hands the layout of `from`, an operand, result or carried value of `op`, to what can share it.
+  /// Propagates the layout of `from`, an operand, result or carried value of `op`, to the values that can share it.
   void spread(const Op& op, Value* from) {
     const LayoutRef layout = layouts_.at(from);
     bool is_result = from->def == &op;

@@ -19,7 +19,8 @@ size_t AxisClasses::find(const Axis& axis) {
   return i;
 }
 
-// The extent that all of these axes have, each of a tile of its own; 0 where that is not so, or one may not be divided.
+// The extent of all axes of the class, if it is one extent and no two axes belong to one tile; 0 otherwise, or if one
+// must not be divided.
 int64_t AxisClasses::extent_of(size_t found, bool exchange) {
   int64_t extent = 0;
   std::unordered_set<const Value*> seen;
@@ -57,7 +58,7 @@ void AxisClasses::unite(const Value* a, const Value* b) {
   for (int i = 0; i < a->type.rank(); ++i) unite({a, i}, {b, i});
 }
 
-// The mark is on the axis, as classes grow.
+// The mark is on the axis, since classes still grow.
 void AxisClasses::forbid(const Value* v, int axis) {
   if (v && v->type.is_tile()) forbidden_.insert(node({v, axis}));
 }
@@ -84,7 +85,7 @@ void AxisClasses::add_same(const Op& op) {
   for (size_t i = 1; i < tiles.size(); ++i) unite(tiles[0], tiles[i]);
 }
 
-// Axes of the operand but `axis` are those of the result, in order.
+// The axes of `with` other than `axis` are those of `without`, in order.
 void AxisClasses::add_without(const Value* with, int axis, const Value* without) {
   if (!without->type.is_tile()) return;
   for (int i = 0; i < with->type.rank(); ++i)
@@ -102,7 +103,7 @@ void AxisClasses::add_trans(const Op& op) {
   for (size_t i = 0; i < order.size(); ++i) unite({op.result(), int(i)}, {op.operand(0), int(order[i])});
 }
 
-// Leading axes that both shapes have are axes of both; elements along the others come in another order.
+// Leading axes that both shapes have in common are united; the elements along the others are in another order.
 void AxisClasses::add_reshape(const Op& op) {
   const Value *from = op.operand(0), *to = op.result();
   if (!from->type.is_tile() || !to->type.is_tile()) return;
@@ -126,7 +127,7 @@ void AxisClasses::add_reduction(const Op& op) {
   for (const auto& result : op.results) unite(op.result(), result.get());
 }
 
-// Elements along the axis are in another order, or follow from others; those of other rows do not.
+// The elements along `axis` of the result depend on the whole row; other axes are those of the operand.
 void AxisClasses::add_reordering(const Op& op, int axis) {
   const std::vector<Value*> tiles = tiles_of(op);
   for (const Value* v : tiles) {

@@ -26,7 +26,7 @@ bool is_integer(const Value* v, int64_t value) { return constant_integer(v) == v
 bool is_all_ones(const Value* v) {
   return v->type.is_integer() && is_integer(v, wrap_integer(~uint64_t(0), v->type.elem));
 }
-// Zeros of both signs are told apart.
+// Distinguishes +0 and -0.
 bool is_double(const Value* v, double value) {
   const Attr* attr = constant_of(v);
   return attr && std::holds_alternative<double>(*attr) &&
@@ -34,7 +34,7 @@ bool is_double(const Value* v, double value) {
 }
 const Op* def_of(const Value* v, Opcode opcode) { return v->def && v->def->opcode == opcode ? v->def : nullptr; }
 
-// Comparison with the sides swapped.
+// The comparison with its operands swapped.
 Opcode swapped(Opcode opcode) {
   switch (opcode) {
     case Opcode::Lt:
@@ -107,7 +107,7 @@ class Canonicalizer {
     equal_.leave();
   }
 
-  // Takes an op out, but keeps it: replaced_ still speaks of its results.
+  // Removes an op from its block but keeps it alive, since replaced_ still refers to its results.
   Position retire(Position it) {
     retired_.push_back(std::move(*it));
     return block_->ops.erase(it);
@@ -175,10 +175,10 @@ class Canonicalizer {
     return std::nullopt;
   }
 
-  // Replaces a value that dead-code removal takes away afterwards; seen again, it is no change.
+  // Redirects uses without reporting a change; dead-code elimination removes the old value.
   void take_place(Value* from, Value* to) { replaced_[from] = to; }
 
-  // 0, 1 or 2 for more; nothing if the bounds are not known.
+  // 0, 1, or 2 for two and more; nullopt if the bounds are not known.
   static std::optional<int> trip_count(const ForLoop& loop) {
     auto lower = constant_integer(loop.lower()), upper = constant_integer(loop.upper()),
          step = constant_integer(loop.step());
@@ -226,8 +226,8 @@ class Canonicalizer {
     }
   }
 
-  // Where 10 bits of mantissa of fp32 operands are enough, operands that were widened from 16 bits have no more of
-  // them: what they were is multiplied, as exactly.
+  // If a product of fp32 operands needs only 10 bits of mantissa, and the operands were widened from 16 bits, it
+  // multiplies the narrow operands, which is exact.
   Value* product(Op& op) {
     if (!op.has(attr::precision) || op.has(attr::instruction) || op.operands[0]->type.elem != Elem::F32) return nullptr;
     const Elem a = narrow_elem(op.operands[0]), b = narrow_elem(op.operands[1]);
@@ -237,7 +237,7 @@ class Canonicalizer {
     changed_ = true;
     return nullptr;
   }
-  // The elements that a value was widened from, perhaps transposed since then; else those that it has.
+  // The element type from which a value was widened, perhaps before a transposition; otherwise its own.
   static Elem narrow_elem(const Value* v) {
     while (const Op* trans = def_of(v, Opcode::Trans)) v = trans->operands[0];
     const Op* cast = def_of(v, Opcode::Cast);
@@ -278,7 +278,7 @@ class Canonicalizer {
     }
     if (op.opcode == Opcode::Splat) return nullptr;
     if (const Op* splat = def_of(x, Opcode::Splat)) return create(Opcode::Splat, splat->operands, result->type);
-    // A reshape that threads exchange elements for has a layout that two of them have, one need not.
+    // Two reshapes that exchange elements between threads may have a layout where one of them has none.
     if (op.opcode == Opcode::Broadcast || (op.opcode == Opcode::Reshape && !result->type.layout))
       if (const Op* inner = def_of(x, op.opcode)) return create(op.opcode, inner->operands, result->type);
     return nullptr;
@@ -417,7 +417,7 @@ class Canonicalizer {
     if (!inner) return nullptr;
     Value* source = inner->operands[0];
     Elem from = source->type.elem, middle = x->type.elem, to = type.elem;
-    // An exact first step back to the start is nothing; integer steps that only extend, or only cut, are one step.
+    // An exact conversion and its inverse cancel; two integer conversions that only extend, or only truncate, are one.
     bool exact = holds_all(from, middle);
     if (exact && from == to && !is_float8(from)) return source;  // float8 has no infinities on the way back
     bool integers = !is_float(from) && !is_float(middle) && !is_float(to) && to != Elem::I1 && middle != Elem::I1;
@@ -461,7 +461,7 @@ class SumsOfProducts {
       Value* acc = add.operands[1 - i];
       if (!dot || dot->parent != add.parent || dot->has(attr::instruction) || uses_[dot->result()] != 1) continue;
       if (is_float8(dot->operands[0]->type.elem) || !is_zero(dot->operands[2]) || !is_sum(acc, *add.parent)) continue;
-      // The sum becomes the product: it stands where acc is known.
+      // The addition becomes the product, since acc is known at its position.
       add.opcode = Opcode::Dot;
       add.operands = {dot->operands[0], dot->operands[1], acc};
       add.attrs = dot->attrs;

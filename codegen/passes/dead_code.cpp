@@ -37,7 +37,7 @@ class DeadCode {
     if (block->parent) need(block->parent);
   }
 
-  // The op stays, hence what it is nested in. What control flow hands on is needed value by value.
+  // Marks the op and the ops around it as needed. Values that control flow passes on are marked one by one.
   void need(Op* op) {
     if (!ops_.insert(op)) return;
     if (op->parent) need(op->parent);
@@ -82,7 +82,7 @@ class DeadCode {
     }
   }
 
-  // Takes away what control flow hands on to no one.
+  // Removes values that control flow passes on but nobody uses.
   void trim(Op& op) {
     for (const Flow& flow : flows(op)) {
       std::vector<bool> keep;

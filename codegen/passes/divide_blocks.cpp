@@ -45,7 +45,7 @@ constexpr int64_t kLeastExtent = 16;   // of a part
 constexpr int64_t kRowsOfGroup = 64;   // that products of a warpgroup want
 constexpr int64_t kMostColumns = 256;  // that blocks with fewer rows should have
 
-// Whether the product's sums are zero before it, or are added to others after some products along K.
+// Whether the product's sums begin as zeros, or are added to others after some products along K.
 bool begins_anew(const Op& dot) { return dot.get(attr::imprecise) > 0 || is_zero(dot.operand(2)); }
 
 // ------------------------------------------------------------------------------------------------------------ division
@@ -54,8 +54,8 @@ class Divider {
  public:
   explicit Divider(Func& func) : func_(func), blocks_(func.num_ctas()) {}
 
-  /// By products that the blocks share, else by the first class of a product's axes that can be divided; then by those
-  /// of stores.
+  /// Divides along products of rank 3 that the blocks share, else along the first class of a product's axes that can be
+  /// divided; then along those of stores.
   void run() {
     AxisClasses alone(func_);
     if (!deal_out_products(alone) && !divide_products(alone)) return;
@@ -79,7 +79,7 @@ class Divider {
     return dealt_out;
   }
 
-  // What is combined along the axis is exchanged: each block gets its part of all that there is.
+  // Exchanges what is combined along the axis: each block gets its part of everybody's data.
   bool deal_out(AxisClasses& classes, size_t found) {
     if (!classes.can_deal_out(found, blocks_) || !lose(classes, found)) return false;
     walk(func_.body, [&](Op& op) {
@@ -95,7 +95,7 @@ class Divider {
     return it != lost_.end() && it->second == axis;
   }
 
-  // Also the axes of extent 1 that are broadcast to those.
+  // Includes the axes of extent 1 that are broadcast to those.
   bool lose(AxisClasses& classes, size_t found) {
     for (const Axis& axis : classes.members(found))
       if (!lost_.try_emplace(axis.of, axis.number).second) return false;
@@ -157,9 +157,9 @@ class Divider {
     return true;
   }
 
-  // Divides the columns of a product in a loop that computes with each iteration's sums: a thread holds these and what
-  // they are added to. Where there are as many rows, that is better than to divide the rows: an instruction takes 64
-  // rows and all of the block's columns, so that fewer sums are there at a time.
+  // Divides the columns of a product in a loop that computes with each iteration's sums: a thread holds these besides
+  // what they are added to. If there are as many rows as columns this is better than dividing the rows: an instruction
+  // covers 64 rows and all of the block's columns, so that fewer sums are live.
   bool divide_columns(AxisClasses& classes, const Value* sums) {
     const Shape& shape = sums->type.shape;
     const int64_t columns = shape.back();
@@ -167,7 +167,7 @@ class Divider {
            divide(classes, classes.find({sums, 1}), kLeastExtent);
   }
 
-  // One of the tile's last two axes, the longer one if it can be; false where none can.
+  // Divides one of the tile's last two axes, preferably the longer one; false if neither can be divided.
   bool divide_any(AxisClasses& classes, const Value* tile, int64_t least) {
     if (parts_.contains(tile) || lost_.contains(tile)) return false;
     const int rank = tile->type.rank();
@@ -248,7 +248,7 @@ class Divider {
     });
   }
 
-  // The one number of the block; of a range of extent 1, that one.
+  // The block's own number; a range of extent 1 keeps its number.
   void write_number(Op& op) {
     const int64_t start = op.get(attr::start), extent = op.get(attr::end) - start;
     Builder build;
@@ -281,7 +281,7 @@ class Divider {
     replace_uses(func_.body, op.result(), op.operand(0));
   }
 
-  // Behind a reduction of the block's own part: one of what all blocks have.
+  // After a reduction of the block's own part: combines the results of all blocks.
   void write_combined(Op& op) {
     Builder build;
     build.set_after(&op);

@@ -21,7 +21,7 @@ std::pair<const ir::Value*, const ir::Value*> first_two(const ir::Op& op) {
   return {a, b};
 }
 
-// Of most of what makes two ops the same; layouts, which are long, follow from operands as a rule.
+// A hash over most of what makes two ops equal; layouts, which are long, usually follow from the operands.
 class Hash {
  public:
   explicit Hash(const ir::Op& op) {

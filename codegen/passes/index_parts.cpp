@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMostClones = 10000;
 
-// Whether the value can be had for any rows without data movement: it follows from arange, constants and scalars.
+// Whether the value can be computed for any rows without data movement: from arange, constants and scalars.
 bool is_free(const Value* v, std::unordered_map<const Value*, bool>& known) {
   if (!v->type.is_tile()) return true;
   const auto [it, is_new] = known.try_emplace(v, false);

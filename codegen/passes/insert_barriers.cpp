@@ -8,8 +8,8 @@ namespace tegula {
 
 namespace {
 
-// Inserts what the block lacks. False where that may change what precedes an op: a barrier ahead of a loop lets those
-// inside come at another place, so that a loop around it ends with other accesses than it was searched with.
+// Inserts the barriers that the block lacks. False if another search is needed: a barrier before a loop may let
+// barriers inside of it move, so that an enclosing loop ends with other accesses than those it was analysed with.
 bool insert(ir::Block& block, const SharedHazards& hazards) {
   bool last = true;
   for (auto it = block.ops.begin(); it != block.ops.end(); ++it) {

@@ -63,7 +63,7 @@ class Keeper {
   }
 
  private:
-  // Tiles loaded before the loop that it uses, and nothing behind it does, those of the most registers first.
+  // Tiles loaded before the loop that only the loop uses, those with the most registers first.
   std::vector<Value*> invariant_tiles(Op& loop) const {
     std::unordered_set<const Value*> inside;
     std::vector<Value*> found;
@@ -96,7 +96,7 @@ class Keeper {
   // Registers of 32 bits.
   static int64_t words(const Type& type) { return held_elements(type) * std::max(8, type.bits()) / 32; }
 
-  // How many more registers of a thread are live than it may have.
+  // The number of live registers a thread beyond the limit.
   int64_t missing_registers() const {
     const AxisAnalysis axis(func_);
     const CostInputs inputs;
@@ -110,7 +110,7 @@ class Keeper {
     return Type::place(tile.elem, {elements}).with_layout(std::make_shared<LinearLayout>(in_line));
   }
 
-  // Whether as many programs run at a time as registers allow, with that tile in shared memory too.
+  // Whether with that tile in shared memory too, as many programs run at a time as registers allow.
   bool has_room(const Type& tile) const {
     const int64_t bytes = plan_shared(func_).bytes + place_bytes(place_of(tile));
     if (bytes > target_.shared_per_program) return false;
@@ -127,7 +127,7 @@ class Keeper {
     take_back(*loop.regions[0], tile, place);
   }
 
-  // Reads the place before the first use in the block, in those of its ops too.
+  // Reads the place before the first use in the block, and in the regions of its ops.
   void take_back(Block& block, Value& tile, Value* place) {
     Value* read = nullptr;
     for (auto& op : block.ops) {

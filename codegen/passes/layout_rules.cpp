@@ -99,7 +99,7 @@ bool exchanges_operands(const ir::Op& product) {
 
 namespace {
 
-// The elements that a value was widened from, where it was loaded; else its own.
+// The element type from which a value was widened after its load; otherwise its own.
 Elem loaded_elem(const ir::Value* v) {
   const Elem own = v->type.elem;
   while (v->def &&
@@ -109,8 +109,8 @@ Elem loaded_elem(const ir::Value* v) {
   return is_loaded && elem_bits(v->type.elem) < elem_bits(own) ? v->type.elem : own;
 }
 
-// The type as whose fragments a dot takes its operands, whose K may be in any order as long as it is the same: where
-// one was widened from 8 bits, threads hold as many neighbours along K as make a word of what was loaded.
+// The element type that determines the fragments of a dot's operands. K may be in any order as long as it is the same
+// for both: if an operand was widened from 8 bits, threads hold as many neighbours along K as a loaded word has.
 Elem fragment_elem(const ir::Op& dot) {
   constexpr int kWords = 8;  // of a row of a fragment
   const Elem own = dot.operands[0]->type.elem;

@@ -39,7 +39,7 @@ class Materialiser {
       LayoutRef& layout = buffers[buffer];
       if (layout) return;
       std::vector<int> order = transposes ? std::vector<int>{0, 1} : fastest_order(*layout_of(op.operands[0]));
-      // Registers that are accessed one by one may lie along another axis.
+      // Registers that are accessed one by one may be contiguous along another axis.
       const auto first = std::find(order.begin(), order.end(), int(buffer->def->get(ir::attr::contiguous)));
       if (first != order.end()) std::rotate(order.begin(), first, first + 1);
       layout = intern(shared_layout_for_dot_operand(buffer->type.shape, order, buffer->type.bits()));
@@ -61,7 +61,7 @@ class Materialiser {
 
   void materialise(Block& block) {
     for (auto& arg : block.args) set_type(arg.get());
-    // Insertions go before the op at hand or behind earlier ones: the walk does not meet them.
+    // Insertions go before the current op or after earlier ones, so the walk does not meet them.
     for (auto& op : block.ops) materialise(*op);
   }
 

@@ -26,7 +26,7 @@ using namespace ir;
 
 namespace {
 
-// How a number changes from program to program along axis 0 of the grid.
+// How a value changes from program to program along axis 0 of the grid.
 enum class Trend { Same, Grows, Falls, Unknown };
 
 Trend joined(Trend a, Trend b) { return a == Trend::Same || a == b ? b : b == Trend::Same ? a : Trend::Unknown; }
@@ -93,7 +93,7 @@ bool have_no_order(const Func& func) {
   return free;
 }
 
-// Loops with products that stand in no other loop.
+// Collects the outermost loops with products.
 void find_loops(const Block& block, std::vector<const Op*>& loops) {
   for (const auto& op : block.ops) {
     bool multiplies = false;

@@ -19,7 +19,8 @@ namespace tegula {
 
 namespace {
 
-// Whether the order of accesses to shared memory is found out once more, by those who have found it.
+// Whether the function satisfies the stage. The order of accesses to shared memory is checked by the analysis that the
+// barriers were inserted by.
 bool holds(const ir::Func& func, ir::Stage stage, Diagnostics& broken) {
   return ir::verify(func, stage, broken) &&
          (!ir::kVerifyEachStep || stage != ir::Stage::Ordered || verify_order(func, broken));
@@ -31,7 +32,7 @@ void check_valid(const ir::Func& func, const PassInfo& pass) {
                ir::kVerifyEachStep ? pass.name : "pipeline", broken.render(), ir::print(func));
 }
 
-// The pass that is to fail, so that it can be tested what users see of mistakes of ours; mostly none.
+// The pass that TEGULA_FAIL makes fail, to test what users see of internal errors; usually none.
 std::string asked_to_fail() {
   const char* name = std::getenv("TEGULA_FAIL");
   return name ? name : "";

@@ -21,7 +21,7 @@ using namespace ir;
 
 namespace {
 
-/// Loads stay apart, and are waited for one after the other, if so many times as many programs run at a time then.
+/// Loads are not moved together if keeping them apart lets this many times as many programs run at a time.
 constexpr double kManyMore = 1.5;
 
 using Ops = std::list<std::unique_ptr<Op>>;
@@ -48,7 +48,7 @@ class LoadRaiser {
   }
 
  private:
-  /// The ops between two that loads do not pass, in both orders: `raised` has loads, and what they follow from, first.
+  /// Ops between two that loads do not pass, in both orders: in `raised` the loads and what they depend on come first.
   struct Moved {
     Ops* block;
     Position end;  ///< the first op behind them
@@ -93,7 +93,7 @@ class LoadRaiser {
     if (passes_work(segment, early)) moved_.push_back({&block.ops, end, segment, std::move(raised)});
   }
 
-  /// Whether a load stands behind work that it does not follow from; constants, indices and casts are none.
+  /// Whether a load follows work that it does not depend on; constants, indices and casts do not count as work.
   static bool passes_work(const std::vector<Position>& segment, const std::unordered_set<const Op*>& early) {
     bool work = false;
     for (const Position at : segment) {

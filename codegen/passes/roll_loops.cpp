@@ -33,14 +33,14 @@ using namespace ir;
 
 namespace {
 
-// Statements of so many instructions a thread become loops: twice the instruction cache. An iteration with several
-// copies has kIteration instructions at most.
+// Code of more than kLongCode instructions a thread, twice the instruction cache, is rolled into loops. An iteration of
+// several copies has at most kIteration instructions.
 constexpr double kLongCode = 1 << 14, kIteration = 1 << 10;
-// A loop stands for this many copies at least, and has this many iterations at least.
+// A loop replaces at least kLeastCopies copies and has at least kLeastIterations iterations.
 constexpr size_t kLeastCopies = 8, kLeastIterations = 4;
-// How many distances between copies are tried.
+// The number of distances between copies that are tried.
 constexpr size_t kPeriods = 6;
-// An op is told apart by the ops that it follows from, so many steps back.
+// Ops are distinguished by the ops that they depend on, up to kDepth steps back.
 constexpr int kDepth = 3;
 
 using Position = std::list<std::unique_ptr<Op>>::iterator;
@@ -71,7 +71,7 @@ double instructions(const Block& block, int64_t threads) {
   return sum;
 }
 
-// What may run again and again: all but what threads meet at, and products, whose loops are pipelined.
+// Ops that may be in a loop: all but those at which threads synchronise, and products, whose loops are pipelined.
 bool may_repeat(const Op& op) {
   bool may = !op.has(Trait(Synchronizes | ReadsShared | WritesShared | Terminator)) && !is_product(op);
   for (const auto& region : op.regions)
@@ -172,7 +172,7 @@ class BlockRoller {
   bool run(ValueMap& replaced, std::vector<std::unique_ptr<Op>>& retired) {
     if (instructions(block_, threads_) < kLongCode) return false;
     collect();
-    // The shortest of the periods that cover about as much: what an inner loop stood for is to be a loop first.
+    // The shortest of the periods that cover about as much, so that inner loops are found first.
     std::vector<Run> best;
     double most = 0;
     std::vector<size_t> tried = periods();
@@ -183,7 +183,7 @@ class BlockRoller {
       for (const Run& r : runs) covered += cost(r.begin, period) * double(r.copies);
       if (covered > 2 * most) most = covered, best = std::move(runs);
     }
-    // Last ones first: what a run takes from the one ahead of it still stands where it stood.
+    // The last run first: the operands that a run takes from the one before it are then still in place.
     bool changed = false;
     for (size_t i = best.size(); i-- > 0;) changed |= roll(best[i], replaced, retired);
     return changed;
@@ -314,7 +314,7 @@ class BlockRoller {
     return begin + size_t(std::min_element(handed.begin(), handed.end() - 1) - handed.begin());
   }
 
-  // As many of the copies as are made by one rule.
+  // The longest run of copies from there on that follow one rule.
   Run match(size_t begin, size_t period, size_t most) const {
     Run run{begin, period, 1, {}};
     std::vector<Operand> next;
@@ -348,7 +348,7 @@ class BlockRoller {
     return true;
   }
 
-  // Whether the operand of a copy goes on as it did; the second copy says how.
+  // Whether the operand of a copy continues the rule; the second copy defines it.
   bool follow(Operand& operand, const Run& run, const Node& node, size_t i, const Value* before) const {
     Value* v = node.op->operands[i];
     const size_t begin = run.begin + run.copies * run.period;

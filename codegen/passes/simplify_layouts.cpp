@@ -66,7 +66,8 @@ bool is_cheap(const Op& op) {
   }
 }
 
-/// Whether each thread had better load what it needs of these in the layout than get it from others.
+/// Whether it is cheaper that each thread loads the elements it needs in the layout than that it gets them from other
+/// threads.
 bool is_loaded_again(const Value& x, const LinearLayout& layout) {
   constexpr int kMostLoads = 16;  // of a thread
   const Op& load = *x.def;
@@ -149,7 +150,8 @@ class Simplifier {
     }
   }
 
-  /// Plans to compute in the wanted layout what is computed for it alone; false if that does not pay.
+  /// Plans to compute the inputs of the conversion that nothing else uses in the wanted layout; false if that does not
+  /// pay.
   bool plan_behind(const Op& conversion) {
     const Value* x = conversion.operands[0];
     const LinearLayout& layout = *conversion.result()->type.layout;

@@ -25,12 +25,12 @@ using namespace ir;
 
 namespace {
 
-/// Loads that are waited for later pay if so many times as many programs run: fewer gain nothing, as measured.
+/// Sinking pays if this many times as many programs run at a time; less gains nothing, as measured.
 constexpr double kManyMore = 1.5;
 
 using Position = std::list<std::unique_ptr<Op>>::iterator;
 
-/// A load with what follows from it alone, and the op before which that is wanted.
+/// A load with the ops that depend on it alone, and the op that they must precede.
 struct Sinkable {
   std::vector<Position> ops;
   Op* user;
@@ -57,7 +57,8 @@ class LoadSinker {
     }
   }
 
-  /// The load at `first` down to the first op that needs more than it, if something is waited for on the way.
+  /// The load at `first` and its dependents, up to the first op that needs more than them, if the program waits for
+  /// something on the way.
   std::optional<Sinkable> follow(Block& block, Position first) const {
     Sinkable out{{first}, nullptr};
     std::unordered_set<const Value*> made{(*first)->result()};

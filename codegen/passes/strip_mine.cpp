@@ -37,11 +37,11 @@ using namespace ir;
 
 namespace {
 
-// From so many elements a thread on, registers do not hold a tile, whatever its type is; how many elements of a part
-// they should hold, beside some other tiles like it, and how many they may hold.
+// A tile of kTooMany elements a thread or more does not fit registers, whatever its type. A part should have kWanted
+// elements a thread, which registers hold beside some other tiles like it, and has at most kMost.
 constexpr int64_t kTooMany = 512, kWanted = 64, kMost = 256;
-// From so many instructions a thread on, code is too long, as it fills half of the instruction cache; how many elements
-// a part should hold nevertheless.
+// Code of kLongCode instructions a thread or more, which fills half of the instruction cache, is too long. How many
+// elements a part should have nevertheless:
 constexpr double kLongCode = 1 << 12;
 constexpr int64_t kLeastOfThread = 16;
 // Elements of a part along the axis of neighbours in memory; bytes of them, where parts would be too large so.

@@ -1,8 +1,4 @@
-// Comparisons that come out the same for all elements of a tile are made once, of scalars.
-//
-//   lt(add(splat(a), arange(0, 64)), splat(n))      ->      splat(lt(a, n))      where 64 divides a and n
-//
-// So masks cost a thread next to nothing where extents are multiples of the tiles', as those of large matrices are.
+// Computes comparisons that have the same result for all elements of a tile once, on scalars.
 #include <algorithm>
 #include <vector>
 
