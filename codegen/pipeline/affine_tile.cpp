@@ -34,7 +34,7 @@ AffineTiles::MaybeForm AffineTiles::find_form(const Value* v) {
   return v->def->results.size() == 1 && v->def->regions.empty() ? form_of_op(*v->def) : std::nullopt;
 }
 
-// A value to which a loop adds the same in each iteration is init + (i - lower) / step times what it adds.
+// A value to which a loop adds the same amount in each iteration is init + (i - lower) / step * amount.
 AffineTiles::MaybeForm AffineTiles::form_of_argument(const Value* v) {
   if (v->block == &func_.body && v->type.pointer) return Form{v, {}, {}};
   const Op* op = for_of(v);
@@ -60,7 +60,7 @@ AffineTiles::MaybeForm AffineTiles::form_of_argument(const Value* v) {
   return sum(init, grown);
 }
 
-// Whether a cast leaves no bits out. (Unsigned numbers stand for the signed ones that they were: see add_comparison.)
+// Whether a cast keeps all bits. (Unsigned numbers stand for the signed ones that they were: see add_comparison.)
 static bool keeps_bits(const Op& cast) {
   const Type &from = cast.operand(0)->type, &to = cast.result()->type;
   const bool wraps = to.bits() > from.bits() && !is_signed(from.elem);  // a difference below 0, say
@@ -133,8 +133,8 @@ AffineTiles::MaybeForm AffineTiles::product(const MaybeForm& a, const MaybeForm&
   return out;
 }
 
-// Rows taken modulo their number: a tile that begins at a multiple of its extent does not wrap around within, if the
-// number of rows is a multiple of that extent, too.
+// Row indices modulo the number of rows: a tile that begins at a multiple of its extent does not wrap around within, if
+// the number of rows is a multiple of that extent too.
 AffineTiles::MaybeForm AffineTiles::remainder_form(const Op& op) {
   const Type& type = op.result()->type;
   if (!type.is_tile()) return std::nullopt;
@@ -160,7 +160,7 @@ int AffineTiles::make_up(Remainder remainder) {
   return number;
 }
 
-// The form of what the op makes of an operand of that form.
+// The form of the op's result if its operand has this form.
 AffineTiles::Form AffineTiles::reshaped(const Op& op, Form form) {
   const Type &from = op.operand(0)->type, &to = op.result()->type;
   switch (op.opcode) {
@@ -188,7 +188,7 @@ AffineTiles::Form AffineTiles::reshaped(const Op& op, Form form) {
 
 // ---------------------------------------------------------------------------------------------------------- masks
 
-// False: the mask is none that is understood.
+// Adds the conditions of a mask; false if it is not understood.
 bool AffineTiles::add_bounds(const Value* mask, Bounds& bounds) {
   if (!mask) return true;
   if (mask->type.is_scalar()) return bounds.conditions.push_back(mask), true;
@@ -273,7 +273,7 @@ std::string AffineTiles::split_bounds(const Bounds& bounds, const Type& tile, st
 
 // ---------------------------------------------------------------------------------------------------------- tiles
 
-// Calls act(scalar) for each scalar that the polynomial follows from.
+// Calls act(scalar) for each scalar that the polynomial depends on.
 void AffineTiles::for_each_scalar(const Polynomial& p, const std::function<void(const Value*)>& act) const {
   for (const auto& term : p.terms())
     for (int number : term.first)
@@ -283,7 +283,7 @@ void AffineTiles::for_each_scalar(const Polynomial& p, const std::function<void(
         act(unknown(number));
 }
 
-// What the launch has to see to for the polynomial's remainders.
+// Adds the conditions of the polynomial's remainders, which the launch has to check.
 void AffineTiles::add_multiples(const Polynomial& p, std::vector<Multiple>& out) const {
   for (const auto& term : p.terms())
     for (int number : term.first) {
@@ -316,7 +316,7 @@ const AxisAnalysis& AffineTiles::if_positive() {
   return *if_positive_;
 }
 
-// A power of two that divides it.
+// A power of two that divides the polynomial's value.
 int64_t AffineTiles::divisor(const Polynomial& p) const {
   constexpr int64_t kMost = 1 << 20;
   int64_t all = kMost;
@@ -389,7 +389,7 @@ void AffineTiles::place_term(const Polynomial& term, AffineTile& out) const {
   out.dims.insert(out.dims.begin(), {-1, stride, start, std::nullopt, false});
 }
 
-// Whether a scalar may have more than 32 bits; what a loop counts is taken to stay within its array. Null: a remainder.
+// Whether a scalar may need more than 32 bits; loop counters are taken to stay within their array. Null: a remainder.
 static bool may_be_wide(const Value* scalar) {
   if (!scalar || !scalar->def || !scalar->type.is_integer() || scalar->type.bits() <= 32) return false;
   const Op& op = *scalar->def;
@@ -427,7 +427,7 @@ namespace {
 
 using Visit = std::function<void(const Value*)>;
 
-// Calls `visit` for what the value follows from, itself among it.
+// Calls `visit` for the value and everything that it depends on.
 void walk_sources(const Value* v, std::unordered_set<const Value*>& seen, const Visit& visit) {
   if (!v || !seen.insert(v).second) return;
   visit(v);
@@ -440,7 +440,7 @@ void walk_sources(const Value* v, std::unordered_set<const Value*>& seen, const 
   for (const Value* source : sources) walk_sources(source, seen, visit);
 }
 
-// Adds the integer parameters that the value follows from, each once.
+// Adds the integer parameters that the value depends on, each once.
 void add_parameters(const Value* value, std::vector<const Value*>& parameters) {
   std::unordered_set<const Value*> seen;
   walk_sources(value, seen, [&](const Value* v) {
@@ -449,7 +449,7 @@ void add_parameters(const Value* value, std::vector<const Value*>& parameters) {
   });
 }
 
-// Likewise those of divisors alone, which are taken for positive.
+// The same for divisors only, which are taken to be positive.
 void add_parameters_of_divisors(const Value* value, std::vector<const Value*>& parameters) {
   std::unordered_set<const Value*> seen;
   walk_sources(value, seen, [&](const Value* v) {

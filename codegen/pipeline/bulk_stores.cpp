@@ -41,14 +41,14 @@ bool touches_memory(const Op& op, bool reads) {
   return touches;
 }
 
-// What of the function's code may touch global memory, and whose.
+// The ops of the function that may access global memory, and the arrays that they access.
 class GlobalAccesses {
  public:
   explicit GlobalAccesses(const Func& func) {
     walk(func.body, [&](const Op& op) { visit(op); });
   }
 
-  // Whether nothing but the store itself uses what it writes.
+  // Whether only the store itself accesses its array.
   bool has_alone(const Op& store) const {
     const Value* base = pointer_base(store.operand(0));
     const bool ordered =
@@ -120,7 +120,7 @@ bool has_products_beside(const Func& func) {
   return found;
 }
 
-// The value before its layout was converted for the store, if warps hold boxes of that; else the value itself.
+// The stored value before its layout conversion, if warps hold boxes of that; otherwise the value itself.
 struct Source {
   Value* value;
   WarpBoxes boxes;
@@ -182,8 +182,8 @@ class BulkStores {
 
   bool is_of_all_blocks(const Op& store) const { return func_.num_ctas() > 1 && !store.get(attr::per_block); }
 
-  // The hardware leaves out whole 16 bytes of a row alone: of the last ones within the array's extent it writes what is
-  // behind that too.
+  // The hardware omits only whole chunks of 16 bytes of a row: it writes the last chunk that begins within the array's
+  // extent completely.
   static bool ends_between_chunks(const AffineTile& tile, const AffineTiles& tiles) {
     const std::optional<Polynomial>& extent = tile.dims.back().extent;
     return !extent || tiles.divisor(*extent) * elem_bits(tile.base->type.elem) % (16 * 8) == 0;
@@ -201,7 +201,7 @@ class BulkStores {
     });
   }
 
-  // Why not, or empty.
+  // Replaces the store; returns the reason if it cannot, otherwise an empty string.
   std::string replace(Op& store) {
     AffineTiles tiles(func_);
     auto found = tiles.tile_of(store.operand(0), store.operand(2));

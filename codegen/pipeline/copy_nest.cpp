@@ -23,7 +23,7 @@ Builder at_end(Block& block) {
   return build;
 }
 
-// The layout spread over fewer warps: the last bits of the warp become registers.
+// The layout on fewer warps: the last warp bits become register bits.
 LayoutRef over_warps(const LayoutRef& layout, int bits) {
   std::vector<LinearLayout::In> ins = layout->ins();
   auto of = [&](Dim dim) {
@@ -45,7 +45,7 @@ Value* carry_through(const std::vector<Op*>& nest, Value* init) {
   return init;
 }
 
-// The loop goes on with what another one carries.
+// Makes the loop continue with the carried value of another one.
 Value* carry_on(Value* before, Op& loop) {
   const ForLoop other(*for_of(before));
   const Value* left = other.result(*other.number(before));
@@ -65,7 +65,7 @@ Turn move_turn_on(Op& loop, int64_t slots, const std::function<Value*(int)>& car
   return {slot, phase};
 }
 
-// What a loop's carried value is behind all loops around.
+// The value that a loop's carried value has after all enclosing loops.
 Value* left_by_nest(const Value* carried) {
   const ForLoop inner(*for_of(carried));
   Value* left = inner.result(*inner.number(carried));
@@ -124,7 +124,7 @@ void CopyNest::forget_from(const Op& op) {
   });
 }
 
-// Whether these warps can compute what the copies and the loops around take.
+// Whether copy_warps can compute the operands of the copies and of the enclosing loops.
 bool CopyNest::can_compute(const std::vector<Op*>& nest, const std::vector<Fill>& fills) const {
   std::set<const Value*> seen;
   auto can_follow_all = [&](const std::vector<Value*>& values) {
@@ -153,7 +153,7 @@ void CopyNest::issue_in_nest(const std::vector<Op*>& nest, const std::vector<Fil
   close();
 }
 
-// Whether the value follows from parameters and the nest's iterations by pure ops.
+// Whether the value depends only on parameters and the nest's iterations, through pure ops.
 bool CopyNest::can_follow(const Value* v, const std::vector<Op*>& nest, std::set<const Value*>& seen) const {
   if (!v || !seen.insert(v).second || v->block == &func_.body || v->type.is_map()) return true;
   if (v->def) {
@@ -172,7 +172,7 @@ bool CopyNest::can_follow(const Value* v, const std::vector<Op*>& nest, std::set
   return can_follow(loop.init(i), nest, seen) && can_follow(loop.next(i), nest, seen);
 }
 
-// The loops of the nest, those that are not there yet; levels_ has them.
+// Creates the loops of the nest that do not exist yet; levels_ has them.
 void CopyNest::open(const std::vector<Op*>& nest, bool one_thread) {
   if (!copy_warps_) {
     Builder last = before(*func_.body.terminator());
@@ -225,7 +225,7 @@ void CopyNest::wait_for_readers(const Op& loop, const std::vector<Fill>& fills, 
                   {{attr::whole_program, true}});
 }
 
-// Takes back what was made for the only loop of the nest. What was computed for it outside is dead code then.
+// Undoes what was made for the only loop of the nest. What was computed for it outside is dead code then.
 void CopyNest::give_up() {
   Op& loop = *levels_[1].copying;
   std::erase_if(known_, [&](const auto& known) { return home(known.second) == loop.regions[0].get(); });

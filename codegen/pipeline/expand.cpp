@@ -110,7 +110,7 @@ class CopyExpander {
   }
 
  private:
-  // Room for the slots, ahead of all copies.
+  // Allocates the slots, ahead of all copies.
   void make_slots(const Op& copy, Builder& first) {
     Op* alloc = copy.operand(1)->def;
     alloc->set(attr::slots, stream_.slots);
@@ -164,7 +164,7 @@ class CopyExpander {
     };
   }
 
-  // Zeros come from outside of the array.
+  // Elements outside of the array are read as zeros.
   void copy_in_bulk(Builder& build, const Op& op, Replay& values, const LoadStream::Exists& exists) {
     copies_ = exists.outer ? exists.outer : exists.iteration;
     Value *place = slot_of(build, op.operand(1), write_), *barrier = slot_of(build, barriers_, write_);
@@ -234,7 +234,8 @@ void expand_copies(Op& loop, const CopyStream& stream) { CopyExpander(loop, stre
 
 namespace {
 
-// Whether the value follows, in each iteration, by pure ops from what the loop carries and what comes from outside.
+// Whether the value depends, in each iteration, only on what the loop carries and on values from outside, through pure
+// ops.
 bool can_advance(const Value* v, const Op& loop, std::unordered_set<const Value*>& seen) {
   if (!v || home(v) != loop.regions[0].get() || !v->def || !seen.insert(v).second) return true;
   return v->def->has(Pure) && v->def->regions.empty() && !is_product(*v->def) &&
@@ -275,7 +276,7 @@ void expand_stores(Op& loop, const std::vector<Op*>& stores, Op& product) {
     places.push_back(store->operand(1));
     places.back()->def->set(attr::slots, kSlots);
   }
-  // Readers take the slot in turn, and so do the stores unless they run ahead.
+  // Readers alternate between the slots, and so do the stores unless they run ahead.
   std::vector<Op*> users;
   walk(body, [&](Op& op) {
     for (const Value* v : op.operands)

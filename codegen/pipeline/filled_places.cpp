@@ -13,7 +13,7 @@ namespace tegula {
 
 using namespace ir;
 
-// The op of the body that holds the op.
+// The op of the body that contains `op`.
 static Op* in_body(Op* op, const Block& body) {
   while (op->parent != &body) op = op->parent->parent;
   return op;

@@ -31,7 +31,7 @@ bool is_passed(const Op& op) {
          !op.has(Terminator);
 }
 
-// Before which op the read goes; its own position if it stays.
+// The position to which the read moves; its own position if it stays.
 Position place_of(Block& block, Position read) {
   bool exchanges = false;
   for (auto op = std::next(read); op != block.ops.end(); ++op) {

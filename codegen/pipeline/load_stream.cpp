@@ -13,7 +13,7 @@ using namespace ir;
 
 namespace {
 
-// The scalar that a tile consists of; null for other tiles.
+// The scalar that all elements of a tile equal; null for other tiles.
 Value* scalar_of(Builder& build, Value* tile) {
   if (!tile->def) return nullptr;
   if (tile->def->opcode == Opcode::Splat) return tile->def->operands[0];
@@ -21,7 +21,7 @@ Value* scalar_of(Builder& build, Value* tile) {
   return number ? build.constant(tile->type.element(), *number) : nullptr;
 }
 
-// What a tile of pointers that splits is away from its scalar pointer, in elements; null for nothing.
+// The distance of a tile of pointers from its scalar pointer, in elements; null for zero.
 Value* offsets_of(Builder& build, Replay& replay, Value* pointers) {
   const Op& op = *pointers->def;
   if (op.opcode == Opcode::Splat) return nullptr;
@@ -114,13 +114,14 @@ Value* LoadStream::init_of(const Value* arg) const {
   return loop.init(*loop.number(arg));
 }
 
-// What stands for a value that the loop holds for iterations to come.
+// The value that the loop already holds for an iteration to come.
 Value* LoadStream::queued(const Value* arg, const Iteration& it, bool inside) const {
   Value* held = sources_.queue(arg)[size_t(it.number)];
   return inside ? held : init_of(held);
 }
 
-// Splits pointers into a scalar and offsets that stay: iterations, of the loop around too, then change scalars alone.
+// Splits pointers into a scalar and invariant offsets: advancing by an iteration, of the outer loop too, then changes
+// only scalars.
 void LoadStream::split_pointers(Builder& before) {
   Replay replay(before, outer_ ? std::vector<const Block*>{&outer_->body()} : std::vector<const Block*>(), {});
   for (const Value* arg : growing_) {

@@ -85,7 +85,7 @@ class LoopPipeliner {
   }
 
  private:
-  // Indices are loaded an iteration ahead of what they are for, which stays where it is if registers do not allow that.
+  // Loads indices one iteration ahead of the loads that use them; leaves them in place if registers do not allow that.
   void run_indices_ahead(LoopSchedule& schedule) {
     const int ahead = fit_loads(func_, context_.target, loop_, schedule.indices, stages_, true);
     if (ahead > 0) expand_loads(loop_, schedule.indices, never_negative_, ahead);
@@ -100,7 +100,7 @@ class LoopPipeliner {
     std::erase_if(schedule.copies, waits);
   }
 
-  // Small loads alone need not be as far ahead as copies.
+  // Small loads need not run as far ahead as copies.
   int64_t wanted_ahead(const std::vector<Op*>& loads, bool all) const {
     const bool small =
         !all && std::all_of(loads.begin(), loads.end(), [](const Op* load) { return is_small_load(*load); });
@@ -157,7 +157,7 @@ class LoopPipeliner {
     if (!why_not_divided_.empty()) context_.transfers.push_back({loop_.loc, no_copy_warps(why_not_divided_), ""});
   }
 
-  // Takes copies out of the body, with what commits them and waits for them.
+  // Removes copies from the body, with their commits and waits.
   void detach(const std::vector<Op*>& copies) {
     for (Op* copy : copies) detached_.push_back(take_copy(*copy));
   }
@@ -218,7 +218,7 @@ class LoopPipeliner {
   std::vector<std::unique_ptr<Op>> detached_;
 };
 
-// What the loop puts into places.
+// The stores of the loop to places.
 std::vector<Op*> stores_of(const Op& loop) {
   LoopSchedule schedule = schedule_of(loop);
   std::vector<Op*> stores = std::move(schedule.copies);

@@ -30,7 +30,7 @@ bool is_sum_of_loop(const Op& product) {
   return uses[acc] == 1 && uses[wait->result()] == 1 && uses[product.result()] == 1;
 }
 
-// Takes loads out that others of these, or the copies, load by.
+// Removes from `loads` those that other loads or the copies depend on, and returns them.
 std::vector<Op*> take_indices(std::vector<Op*>& loads, const std::vector<Op*>& copies) {
   std::unordered_set<const Value*> addresses;
   std::function<void(const Value*)> visit = [&](const Value* v) {

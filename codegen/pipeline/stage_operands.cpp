@@ -51,11 +51,11 @@ bool can_transpose(const Type& tile, const Func& func) {
   return tile.bits() == 8 && can_transpose_bytes(tile.shape, func.num_warps());
 }
 
-// What places take of shared memory while operands are staged.
+// The shared memory of places while operands are staged.
 class Places {
  public:
   Places(Func& func, const Target& target) : func_(func), limit_(target.shared_per_program) {}
-  /// From here on the pipeline decides how many slots there are.
+  /// From here on the pipeline decides the number of slots.
   ~Places() {
     for (Op* alloc : allocs_) alloc->set(attr::slots, 1);
   }
@@ -72,7 +72,7 @@ class Places {
     Op* begin;
     bool moves;
   };
-  /// Whether there is room for these too, if they and `places` that are there are used up to `user`.
+  /// Whether shared memory has room for `planned` too, if they and the existing `places` are used up to `user`.
   bool have_room(const std::vector<Planned>& planned, std::vector<Value*> places, Op& user) {
     std::vector<Op*> tried;
     for (const Planned& place : planned) {
@@ -160,7 +160,7 @@ class CopyStager {
     return op && op->opcode == Opcode::Load;
   }
 
-  // What products of the body will put into places besides.
+  // The places that products of the body will need besides.
   std::vector<Places::Planned> stored(Op& loop, const std::vector<Op*>& loads) const {
     const Block& body = *loop.regions[0];
     auto is_copied = [&](const Value* v) {
@@ -387,7 +387,7 @@ class ProductStager {
         ->result();
   }
 
-  // The place that an operand is read from, seen transposed as the operand is.
+  // The place that an operand is read from, transposed as the operand is.
   Value* place_of(const Op& dot, int operand, Builder& here) {
     auto stored = places_.find(tile_of(dot, operand));
     return view(dot.operands[operand], stored == places_.end() ? nullptr : stored->second, here);

@@ -33,12 +33,12 @@ bool stores(const Op& op) {
   return found;
 }
 
-// What the function's code does that has effects.
+// The effects of the function's code.
 class Effects {
  public:
   explicit Effects(const Func& func) : written_(written_by(func)), uses_(count_uses(func.body)) {}
 
-  // The first op, of this and those within, that two groups cannot do in turns; null: none.
+  // The first op, among `op` and the ops within it, that two groups cannot do in turns; null if there is none.
   const Op* not_in_turns(const Op& op) const {
     if (!can_take_turns(op)) return &op;
     if (op.info().isolates()) return nullptr;
@@ -174,9 +174,9 @@ void count_own_tiles(Op& loop, size_t count, Value* group) {
   }
 }
 
-// Some ops of the body, from one to another, are done by one group at a time, in the order of the tiles. The first
-// group has the first turn, which the second one passes on to it before the loop. Each passes it on as often as the
-// other one waits.
+// Makes the ops of the body from `from` to `to` exclusive to one group at a time, in the order of the tiles. The first
+// group has the first turn; before the loop, the second group passes it on. Each group passes the turn on as often as
+// the other one waits for it.
 void take_turns(Op& loop, const TileLoop& tiles, Op& from, Op& to, bool of_stores) {
   const Attrs how = of_stores ? Attrs{{attr::of_stores, true}} : Attrs{};
   Builder outside = before(loop);
@@ -185,7 +185,7 @@ void take_turns(Op& loop, const TileLoop& tiles, Op& from, Op& to, bool of_store
   behind(to).create(Opcode::TurnPass, {tiles.next_exists(), tiles.next_exists()}, {}, how);
 }
 
-// All slots are empty at the beginning, as the first group alone says.
+// At the beginning all slots are empty, which only the first group signals.
 void say_empty_once(Block& body, Op& outer, Value* is_first) {
   std::vector<Op*> arrivals;
   for (auto& op : body.ops)

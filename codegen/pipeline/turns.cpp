@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kWarpsOfGroup = 4;
 
-// Whether the program's warps may have to wait for each other at the op.
+// Whether the op may make the program's warps wait for each other.
 bool may_wait(const Op& op) {
   if (op.opcode == Opcode::SharedTranspose) return !op.get(attr::phases);
   return op.opcode == Opcode::Barrier || op.opcode == Opcode::SharedStore || op.opcode == Opcode::AtomicRmw ||

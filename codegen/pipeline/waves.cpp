@@ -15,7 +15,7 @@ using namespace ir;
 
 namespace {
 
-// A thread with fewer sums has room for all of them.
+// With fewer sums a thread has room for all of them.
 constexpr int64_t kLeastSums = 96;
 
 bool begins_anew(const Op& product) { return product.operand(3) && constant_integer(product.operand(3)) == 0; }
