@@ -38,7 +38,7 @@ llvm::Value* operand(Lowering& l, const std::string& kind, const ir::Type& type,
   return l.b.CreateBitCast(x, l.b.getIntNTy(unsigned(x->getType()->getPrimitiveSizeInBits())));
 }
 
-/// Gives the threads that hold copies of an element what its owner got.
+/// Passes the old value from an element's owner to the threads that hold copies of it.
 Regs share(Lowering& l, const ir::Op& op, const Regs& owned, llvm::Value* owner) {
   const ir::Type& type = op.result()->type;
   const int bytes = std::max(1, type.bits() / 8);
@@ -54,8 +54,8 @@ Regs share(Lowering& l, const ir::Op& op, const Regs& owned, llvm::Value* owner)
 
 }  // namespace
 
-// A thread that works on several elements orders them all by one fence on either side: an operation that orders by
-// itself has a fence of its own on GPUs. What nobody looks at tells nothing of what others did before.
+// A thread with several elements orders them all by one fence on either side, since on GPUs each operation that orders
+// memory has a fence of its own. An operation whose result is not used need not acquire.
 void lower_AtomicRmw(Lowering& l, const ir::Op& op) {
   const ir::Value *value = op.operand(1), *mask = op.operand(2), *compare = op.operand(3);
   const ir::Type& type = value->type;
@@ -64,7 +64,7 @@ void lower_AtomicRmw(Lowering& l, const ir::Op& op) {
   const bool fenced = n > width && sem != "relaxed";
   const std::string row = row_of(kind, type, width), fence = ".acq_rel." + scope(op);
   const std::string order = fenced ? "relaxed" : sem;
-  // Either order is PTX; this one is that of Triton's, which tests of programs look for.
+  // PTX takes either order; this one is Triton's, which tests of programs look for.
   const std::string mods =
       kind == "cas" ? fmt::format(".{}.{}", order, scope(op)) : fmt::format(".{}.{}", scope(op), order);
   const Regs &pointers = l.get(op.operand(0)), &values = l.get(value);

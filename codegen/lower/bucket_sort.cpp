@@ -30,7 +30,7 @@ class BucketSorter {
         lane_(l.b.CreateAnd(l.thread(), l.i32(31))),
         warp_(l.b.CreateLShr(l.thread(), l.i32(5))) {}
 
-  /// Puts the keys into buckets. False, with nothing done, where a bucket holds too many.
+  /// Puts the keys into buckets. False, with nothing changed, if a bucket holds too many.
   llvm::Value* count_buckets() {
     clear();
     llvm::Value* few_equal = find_shift();
@@ -61,7 +61,7 @@ class BucketSorter {
   }
 
   void order() {
-    // All loads stand ahead of the stores: neither LLVM nor the assembler moves one over the other.
+    // All loads come before the stores: neither LLVM nor the assembler moves one over the other.
     std::vector<llvm::Value*> buckets, to;
     for (llvm::Value* entry : entries_) buckets.push_back(load_word(bucket_at(lower_half(entry))));
     for (size_t i = 0; i < keys_.size(); ++i) {
@@ -93,10 +93,10 @@ class BucketSorter {
   }
   llvm::Value* lower_half(llvm::Value* word) { return l_.b.CreateAnd(word, l_.i32(0xFFFF)); }
   llvm::Value* upper_half(llvm::Value* word) { return l_.b.CreateLShr(word, l_.i32(16)); }
-  /// LLVM would keep the parts of which a word is made up as well.
+  /// Otherwise LLVM would also keep the parts of which the word consists.
   llvm::Value* in_one_register(llvm::Value* word) { return l_.hw("opaque_b32", {word}); }
-  // Of keys whose buckets hold few: how many keys the bucket has, which of them this one is, and where the bucket
-  // begins.
+  // The word of a key whose bucket is small: the number of keys in the bucket, which of them this one is, and where the
+  // bucket begins.
   static constexpr int kRankBit = 8;
   llvm::Value* count_of(llvm::Value* entry) { return l_.b.CreateAnd(entry, l_.i32((1 << kRankBit) - 1)); }
   llvm::Value* rank_of(llvm::Value* entry) {
@@ -124,9 +124,9 @@ class BucketSorter {
     return key_bytes_ == 8 ? l_.b.CreateTrunc(l_.b.CreateLShr(key, uint64_t(32)), word_) : key;
   }
 
-  /// How far keys may be shifted up: by the bits of their upper words that are the same in all. Whether it pays to go
-  /// on: a thread whose first keys are that of its warp's first thread says that very many are equal, which no bucket
-  /// holds, and which would be counted one after the other.
+  /// The number of leading bits that are equal in the upper words of all keys, by which keys may be shifted up. Also
+  /// decides whether to continue: if a thread's first keys equal that of its warp's first thread, very many keys are
+  /// equal; no bucket has room for these, and they would be counted one by one.
   llvm::Value* find_shift() {
     llvm::Value *of_warp = l_.shuffle(upper_word(keys_[0]), l_.i32(0), false), *differing = l_.i32(0);
     llvm::Value* equal = nullptr;
@@ -158,7 +158,7 @@ class BucketSorter {
     return l_.b.CreateICmpEQ(l_.b.CreateAnd(all, l_.i32(1)), l_.i32(0));
   }
 
-  /// The upper 32 bits of those in which keys differ.
+  /// The upper 32 of the bits in which keys differ.
   llvm::Value* leading_bits(llvm::Value* key) {
     if (key_bytes_ == 4) return l_.b.CreateShl(key, shift_);
     return l_.b.CreateIntrinsic(llvm::Intrinsic::fshl, {word_},
@@ -175,7 +175,8 @@ class BucketSorter {
       l_.hw("red_shared_add_i32", {cell_at(leading_bits(keys_[i])), l_.i32(1), l_.b.getTrue(), l_.site(op_.loc)});
   }
 
-  /// Gives each cell buckets, at least one: the first of them in the upper half of its word, how many in the lower.
+  /// Gives each cell at least one bucket. Its word receives the first bucket in the upper half and their number in the
+  /// lower.
   void allot_buckets() {
     const int64_t of_key = plan_.num_buckets * sample_step() / plan_.elements - 1;
     replace_by_sums(cells_, plan_.num_cells / threads(), 0, [&](llvm::Value* count) {
@@ -184,7 +185,7 @@ class BucketSorter {
     });
   }
 
-  /// Counts the keys in their buckets. Kept of each: its bucket, and how many came before it in the upper half.
+  /// Counts the keys in their buckets. Keeps for each key its bucket and, in the upper half, how many came before it.
   void enter() {
     std::vector<llvm::Value*> leading, cells, buckets;
     for (llvm::Value* key : keys_) leading.push_back(leading_bits(key));
@@ -207,7 +208,7 @@ class BucketSorter {
     l_.hw("red_shared_add_i32", {overflow_, l_.i32(1), too_many, l_.site(op_.loc)});
   }
 
-  /// Where the keys of each bucket begin, in the upper half of its word; how many they are stays in the lower.
+  /// The start of each bucket's keys, in the upper half of its word; the lower half keeps their number.
   void begin_buckets() {
     const int64_t each = plan_.num_buckets / threads();
     replace_by_sums(buckets_, each, plan_.padded ? 4 : 0, [](llvm::Value* count) { return count; });

@@ -142,7 +142,7 @@ void lower_BulkCopy(Lowering& l, const ir::Op& op) {
   ir::Shape box(place.shape.size(), 1);
   for (size_t d = 0; d < axes.size(); ++d)
     if (axes[d] >= 0) box[size_t(axes[d])] = map.shape[d];
-  // Of a multicast each block brings every so many boxes along the axis.
+  // In a multicast each block copies every so many boxes along the axis.
   const int64_t divided = op.get(ir::attr::multicast), blocks = divided < 0 ? 1 : l.func.num_ctas();
   ir::Shape part = place.shape;
   int64_t boxes = 1, distance = 0;
@@ -196,7 +196,7 @@ class BoxWriter {
         boxes_(*warp_boxes(*value_.layout, int(axes_.back()), value_.bits())) {}
 
   void write() {
-    // What was written there before is not to come later.
+    // Earlier bulk stores to the same memory must not arrive later.
     l_.hw("bulk_store_wait_all", {});
     meet();
     for (size_t i = 0; i < boxes_.pieces.size(); ++i) fill(boxes_.pieces[i], slot(i));

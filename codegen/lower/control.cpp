@@ -22,7 +22,7 @@ class Merge {
         return phis_.back();
       }));
   }
-  /// What the values are when control comes from the current block.
+  /// Adds the values that arrive from the current block.
   void add_incoming(const std::vector<Regs>& incoming) {
     size_t next = 0;
     for (size_t i = 0; i < values_.size(); ++i)
@@ -49,7 +49,7 @@ std::vector<const ir::Value*> pointers(const std::vector<std::unique_ptr<ir::Val
   return out;
 }
 
-/// Goes on in a loop's header, where the carried values have their initial registers.
+/// Continues in a loop's header, where the carried values have their initial registers.
 void enter_loop(Lowering& l, llvm::BasicBlock* header, Merge& carried, const std::vector<Regs>& initial) {
   llvm::BasicBlock* before = l.b.GetInsertBlock();
   l.b.CreateBr(header);
@@ -64,8 +64,8 @@ llvm::BasicBlock* new_block(Lowering& l, const char* name) {
   return llvm::BasicBlock::Create(l.context, name, l.b.GetInsertBlock()->getParent());
 }
 
-// Whether a dot's sums fill the registers in an inner loop: values that the outer loop does not change had better be
-// computed again in each of its iterations than kept.
+// Whether the loop contains another one whose dot's sums fill the registers: values that the outer loop does not change
+// are then better recomputed in each of its iterations than kept.
 bool has_inner_dots(const ir::Op& loop) {
   bool found = false;
   const ir::Block& body = ir::ForLoop(loop).body();
@@ -81,7 +81,7 @@ bool copies_ahead(const ir::Block& body) {
                      [](const auto& op) { return op->opcode == ir::Opcode::AsyncCopy; });
 }
 
-// Whether a loop gets to the iteration with the induction variable `i`.
+// Whether a loop runs the iteration with the induction variable `i`.
 llvm::Value* goes_on(Lowering& l, llvm::Value* i, llvm::Value* upper, llvm::Value* step, bool sign) {
   if (!sign) return l.b.CreateICmpULT(i, upper);
   llvm::Value* forward = l.b.CreateICmpSGT(step, llvm::Constant::getNullValue(step->getType()));

@@ -15,7 +15,7 @@ int32_t register_part(const LinearLayout& map, Dim dim, int r) {
   return map.apply({{Dim::Register, r}})[at];
 }
 
-// The map's source registers for lane 0 of warp 0, and others where bits of the thread's index say so.
+// The map's source registers for lane 0 of warp 0, or others that bits of the thread's index select.
 Regs convert_in_registers(Lowering& l, const Regs& regs, const LinearLayout& map, int n) {
   struct Choice {
     llvm::Value* bit;
@@ -39,8 +39,7 @@ Regs convert_in_registers(Lowering& l, const Regs& regs, const LinearLayout& map
   return out;
 }
 
-// What goes from lane to lane at a time: registers that the destination takes from one lane, by their bits that the map
-// leaves to registers, as many as fit in a word of 32 bits.
+// What one shuffle moves: registers that the destination takes from one lane, as many as fit in a word of 32 bits.
 class Words {
  public:
   Words(Lowering& l, const Regs& regs, const ir::Type& element, const LinearLayout& map)
@@ -135,7 +134,7 @@ Regs convert_by_exchange(Lowering& l, const Regs& regs, const ir::Type& element,
       low = l.b.CreateSelect(upper, got, low), high = l.b.CreateSelect(upper, high, got);
     }
   }
-  // What came over a lane bit lies where the register bit was that went there.
+  // What was exchanged over a lane bit is in the register from which the partner was sent.
   auto source = [&](int r) {
     int at = register_part(map, Dim::Register, r);
     const int lanes = register_part(map, Dim::Lane, r);
@@ -189,9 +188,9 @@ class SharedExchange {
     return run_in_rounds(regs, from, to, l_.exchange_owner(op_, &from));
   }
 
-  /// What the blocks of the cluster have for this one: each writes its parts for all blocks, which lie as `parts` says,
-  /// or one part that is for each of them, and all read theirs. (Reading takes each block as many accesses as a
-  /// conversion; nobody has to find room for what others send.)
+  /// Exchanges tiles between the blocks of the cluster: each block writes its parts for all blocks, laid out as `parts`
+  /// says, or one part that is for each of them, and all read theirs. (Reading takes each block as many accesses as a
+  /// conversion; no block has to reserve memory for what others send.)
   Regs exchange_blocks(const Regs& regs, const LinearLayout& parts, const LinearLayout& to) {
     const bool one = parts.outs()[0].size == 1;
     const LinearLayout shared = shared_layout_for_conversion(parts, one ? of_one_block(to) : to, bits_, nullptr);
@@ -237,7 +236,7 @@ class SharedExchange {
   }
 
   Regs run(const Regs& regs, const LinearLayout& from, const LinearLayout& to, llvm::Value* owner) {
-    // Where matrices are written or read, the other side moves 16 bytes at a time.
+    // If one side accesses matrices, the other side moves 16 bytes at a time.
     std::optional<MatrixPlan> stmatrix, ldmatrix;
     LinearLayout shared;
     auto tried = [&](std::optional<LinearLayout> layout) {
@@ -259,7 +258,7 @@ class SharedExchange {
     return read(ldmatrix, to, shared);
   }
 
-  // Along dimension 0, that of the parts, nothing but its first element.
+  // Holds dimension 0, that of the parts, at its first element.
   static LinearLayout of_one_block(const LinearLayout& to) { return to.hold_tile_dim(0); }
 
   // Along dimension 0 the part that has this block's number, in all blocks.
@@ -443,7 +442,7 @@ void lower_SharedRead(Lowering& l, const ir::Op& op) {
 
 namespace {
 
-// How a thread's registers lie in its part of a place: in accesses as wide as they allow, those of the threads side by
+// The order of a thread's registers in its part of a place: accesses as wide as possible, those of the threads side by
 // side.
 struct ThreadPart {
   ThreadPart(Lowering& l, const ir::Type& tile, llvm::Value* place) : l_(l), base_(place) {
@@ -485,7 +484,7 @@ void lower_ThreadRead(Lowering& l, const ir::Op& op) {
   l.set(op.result(), std::move(out));
 }
 
-// The parts of the operand, by the blocks that they are for: a tile of the result's shape, or one part for all.
+// The layout of the operand's parts, one for each block: a tile of the result's shape, or one part for all.
 LinearLayout exchanged_parts(const ir::Op& op) {
   const ir::Type &from = op.operand(0)->type, &to = op.result()->type;
   if (op.get(ir::attr::axis) < 0) return from.layout->insert_tile_dim(0);

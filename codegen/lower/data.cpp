@@ -1,4 +1,4 @@
-// Values from nowhere and shape ops: what makes elements, or moves them, without computing on them.
+// Constants, ranges and shape ops: they make elements or move them, without computing on them.
 #include "codegen/layout/makers.h"
 #include "codegen/lower/lowering.h"
 #include "runtime/base/float8.h"

@@ -1,4 +1,4 @@
-// What tells the user of values: prints and asserts.
+// Prints and asserts.
 #include <fmt/ranges.h>
 
 #include <array>
@@ -99,7 +99,7 @@ std::string described(const ir::Op& op, size_t operand) {
   return fmt::format("{}\n{}\n{}", text, fmt::join(type->shape, " "), type->layout ? type->layout->to_string() : "");
 }
 
-// Room for so many pairs in the thread's memory, shared by all that the function tells of.
+// Memory of the thread for that many pairs, shared by all prints and watches of the function.
 llvm::Value* room_for_pairs(Lowering& l, int pairs) {
   llvm::BasicBlock& entry = l.b.GetInsertBlock()->getParent()->getEntryBlock();
   llvm::AllocaInst* room = nullptr;

@@ -65,8 +65,8 @@ class DigitSorter {
   void barrier() { l_.barrier(op_.loc); }
   void warp_barrier() { l_.hw("warp_barrier", {}); }
 
-  /// The bits in which keys differ. Keys that are in order by the lower half of their bits, as where that is the number
-  /// of their place, need not be sorted by it.
+  /// The bits in which keys differ, without the lower half if keys are in order by it already, as keys that end in
+  /// their own position are.
   llvm::Value* bits_to_sort_by() {
     const bool halves = bits_ >= 2 * DigitSort::kDigitBits;
     llvm::Value *differing = number(0), *falls = l_.b.getFalse();
@@ -86,7 +86,7 @@ class DigitSorter {
     return l_.b.CreateAnd(all[0], l_.b.CreateOr(all[1], number(~low_mask(bits_ / 2))));
   }
 
-  /// The bits that are set in any thread, of each of two numbers at most.
+  /// The bits that are set in any thread, for each of at most two numbers.
   Regs in_any_thread(Regs values) {
     const int words = key_bytes_ / 4;
     for (int lane = 16; lane > 0; lane /= 2)
@@ -106,8 +106,9 @@ class DigitSorter {
     return values;
   }
 
-  /// Puts the keys in order by the digit from bit `shift` on. Threads do not keep their keys while they count, but read
-  /// them again: half the registers, so that more programs run at a time and wait for shared memory together.
+  /// Sorts the keys by the digit from bit `shift` on. Threads do not keep their keys while they count, but load them
+  /// again: this halves the registers, so that more programs run at a time and hide each other's waits for shared
+  /// memory.
   void pass(llvm::Value* shift) {
     clear_counters();
     Regs digits;
@@ -139,8 +140,8 @@ class DigitSorter {
     warp_barrier();
   }
 
-  /// Counts the warp's keys by digits. Of each key: its digit, and in the bits above how many of the same digit stand
-  /// before it there.
+  /// Counts the warp's keys by digits. Returns for each key its digit and, in the bits above, how many keys of the warp
+  /// with the same digit come before it.
   Regs count(const Regs& digits) {
     llvm::Value* below = l_.b.CreateSub(l_.b.CreateShl(l_.i32(1), lane_), l_.i32(1));
     llvm::Value* upto = l_.b.CreateOr(below, l_.b.CreateShl(l_.i32(1), lane_));
@@ -161,8 +162,8 @@ class DigitSorter {
     return counted;
   }
 
-  /// Replaces each counter by the sum of those of lower digits, and of the digit in the warps before. A thread has some
-  /// digits, those beyond the digits none.
+  /// Replaces each counter by the sum of those of lower digits and of those of the same digit in earlier warps. Each
+  /// thread has some digits; threads beyond the digits have none.
   void sum_up_counters() {
     const int threads = 32 * plan_.warps, digits = std::max(1, kDigits / threads);
     llvm::Value* thread = threads > kDigits ? l_.b.CreateAnd(l_.thread(), l_.i32(kDigits - 1)) : l_.thread();

@@ -63,7 +63,7 @@ void compare(Lowering& l, const ir::Op& op, llvm::CmpInst::Predicate fp, llvm::C
     if (is_float(op)) return l.b.CreateFCmp(fp, x, y);
     return l.b.CreateICmp(is_signed(op) && !pointer ? sint : uint, x, y);
   };
-  // A mask is often the same for all elements of an aligned group: one comparison then does for the group's registers.
+  // A mask is often constant over an aligned group of elements: one comparison then serves the group's registers.
   const ir::Type& type = op.result()->type;
   const Regs x = l.get(op.operand(0)), y = l.get(op.operand(1));
   l.set(op.result(), l.map_registers(type, once_a_group(type, l.axes.info(op.result()).constancy,
@@ -154,8 +154,8 @@ void lower_Maximum(Lowering& l, const ir::Op& op) { min_max(l, op, true); }
 
 namespace {
 
-// What LLVM knows to be out of range it folds, and the emulator's checks would find nothing to warn of: there it is
-// told nothing of such operands.
+// LLVM folds operands that it knows to be out of range, and the emulator's checks would have nothing left to warn of:
+// code for the emulator hides such operands from LLVM.
 llvm::Value* kept_for_checks(Lowering& l, llvm::Value* x, bool in_range) {
   return !in_range && x->getType()->isIntegerTy(32) ? l.hw("opaque_b32", {x}) : x;
 }
@@ -358,7 +358,7 @@ void lower_Select(Lowering& l, const ir::Op& op) {
 
 namespace {
 
-// What `cast` makes of all different registers of the operand at once.
+// Applies `cast` to all distinct registers of the operand at once.
 template <class Cast>
 void cast_together(Lowering& l, const ir::Op& op, Cast cast) {
   const ir::Type& to = op.result()->type;
@@ -463,7 +463,7 @@ bool beside_products(const ir::Op& op) {
   return false;
 }
 
-// Whether `value` is a constant that stays as it is when numbers below the normal ones are added to it.
+// Whether `value` is a constant that does not change when subnormal numbers are added to it.
 bool hides_subnormals(const ir::Value* value) {
   constexpr double kLeast = 0x1p-100;
   while (value->def && (value->def->opcode == ir::Opcode::Splat || value->def->opcode == ir::Opcode::ConvertLayout))

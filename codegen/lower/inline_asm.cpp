@@ -82,7 +82,7 @@ class Blocks {
   /// How many elements of a type share a register.
   size_t together(const ir::Type& type) const { return size_t(ir::elements_of_register(type, int64_t(pack_))); }
 
-  /// One call, on the elements from `first` on; behind the last there are zeros.
+  /// Emits one call, on the elements from `first` on; beyond the last one there are zeros.
   void call(size_t first, std::vector<Regs>& out) {
     llvm::SmallVector<llvm::Value*> arguments;
     for (const ir::Value* operand : op_.operands) {

@@ -198,7 +198,7 @@ void Lowering::set_up_exchanges() {
   if (first) hw("fence_mbarrier_init", {});
 }
 
-// The first copy would wait for its map otherwise.
+// Otherwise the first copy would wait for its map.
 void Lowering::prefetch_maps() {
   for (const ir::Op* map : tensor_maps_in(func)) hw("prefetch_tensor_map", {scalar(map->result()), is_elected()});
 }

@@ -12,7 +12,7 @@ void lower_MapElementwise(Lowering& l, const ir::Op& op) {
     if (Lowering::canonical_register(type, r) == r) own.push_back(r);
   std::vector<Regs> results(op.results.size(), Regs(Lowering::num_registers(type), nullptr));
   for (size_t first = 0; first < own.size(); first += pack) {
-    // Where a thread has fewer elements, the last one fills up.
+    // If a thread has fewer elements, the last one fills up the group.
     auto register_of = [&](size_t i) { return own[std::min(first + i, own.size() - 1)]; };
     for (size_t i = 0; i < region.args.size(); ++i)
       l.set_scalar(region.args[i].get(), l.get(op.operand(int(i / pack)))[register_of(i % pack)]);

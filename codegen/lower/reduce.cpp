@@ -13,8 +13,8 @@ namespace tegula::lower {
 
 namespace {
 
-// Where the blocks' partial results of a reduction stand in its scratch: an area for each operand, as often as slots
-// are used in turn, and the barriers of these behind.
+// The scratch of a reduction for the blocks' partial results: an area for each operand, one for each alternating slot,
+// followed by the slots' barriers.
 struct BlockAreas {
   BlockAreas(const Lowering& l, const ir::Op& op) : in(op.operand(0)->type), axis(op.get(ir::attr::axis)) {
     const int64_t warps = int64_t(1) << bits_along(*in.layout, Dim::Warp, int(axis)).size();
@@ -94,9 +94,10 @@ class Reduction : Combining {
     for (int bit : bits) combine_with_lane(1 << bit);
   }
 
-  // Of several results each lane hands half to the lane that it meets and combines the other half, then half of these
-  // and so on, as long as they can be halved. That takes one or two exchanges a result in place of one for each of the
-  // lanes' bits, and combines in the same order. At last lanes fetch all results, unless they go to shared memory.
+  // Reduces several results over lanes by halving: each lane gives half of the results to its partner and combines the
+  // other half, then half of these, and so on, as long as they can be halved. That takes one or two exchanges a result
+  // instead of one for each lane bit, and combines in the same order. At the end lanes fetch all results, unless these
+  // go to shared memory.
   void reduce_lanes_by_halves(const std::vector<int>& bits) {
     std::vector<Group> own, index;  // results, and which these are
     for (auto& [key, g] : partial_) own.push_back(g), index.push_back({element_index(key)});
@@ -138,7 +139,7 @@ class Reduction : Combining {
     }
   }
 
-  // Every partial result with the one that the lane at this distance holds.
+  // Combines every partial result with that of the lane at this distance.
   void combine_with_lane(int distance) {
     for (auto& [key, g] : partial_) {
       Group other;
@@ -147,7 +148,8 @@ class Reduction : Combining {
     }
   }
 
-  // Bits of the thread's index that do not tell partial results apart: of copies, and of lanes that have reduced.
+  // The bits of the thread's index that do not distinguish partial results: those of copies, and of lanes that have
+  // been reduced.
   uint32_t idle_bits() const {
     uint32_t idle = uint32_t(layout_.free_mask(Dim::Lane)) | uint32_t(layout_.free_mask(Dim::Warp)) << 5;
     for (int bit : bits_along(layout_, Dim::Lane, axis_)) idle |= 1u << bit;
@@ -183,7 +185,7 @@ class Reduction : Combining {
     halves_.clear();
   }
 
-  // One warp for each partial stores it: the thread whose idle bits are 0.
+  // One thread stores each partial result: the one whose idle bits are 0.
   void reduce_warps() {
     if (lies_along_lanes()) return reduce_warps_along_lanes();
     Partials partials{1 << warps_.size(), areas(int64_t(1) << warps_.size()), {}, nullptr};
@@ -199,8 +201,8 @@ class Reduction : Combining {
 
   int lanes_elements() const { return 1 << (5 - std::popcount(idle_bits() & 31)); }
 
-  // Whether most lanes hold elements of their own, and more of these or of their partials than one access has. Partials
-  // of one element side by side would have the lanes' accesses fall on few banks.
+  // Whether most lanes hold elements of their own, and more elements or partial results than one access covers. Side by
+  // side, the partial results of one element would make the lanes' accesses fall on few banks.
   bool lies_along_lanes() const {
     int width = 4;
     for (const ir::Value* x : op_.operands) width = int(std::min<int64_t>(width, 16 / element_bytes(x)));
@@ -244,8 +246,8 @@ class Reduction : Combining {
     }
   }
 
-  // In a loop two areas are used in turn, with a barrier each. Who stores to one again knows from the other one that
-  // all blocks have read it: each has stored there behind a barrier of its threads.
+  // A loop alternates between two areas, with a barrier each. A block that stores to one area again knows from the
+  // other that all blocks have read it: each of them has stored to the other one after a barrier of its threads.
   void reduce_blocks() {
     Partials partials{1 << blocks_.size(), {}, {}, nullptr};
     const BlockAreas room(l_, op_);
@@ -294,7 +296,7 @@ class Reduction : Combining {
           {at, word, barrier, writer ? writer : l_.b.getTrue(), l_.site(op_.loc)});
   }
 
-  // As many elements side by side as have these bytes each.
+  // Loads `count` consecutive elements of `bytes` bytes each.
   Regs load_elements(llvm::Value* at, llvm::Type* element, int64_t bytes, int count) {
     const int64_t own = element->isPointerTy() ? 8 : std::max<int64_t>(1, element->getPrimitiveSizeInBits() / 8);
     if (own == bytes) return l_.load_shared(at, element, count, op_.loc);
@@ -304,8 +306,9 @@ class Reduction : Combining {
     return out;
   }
 
-  // Lanes that hold the same elements share the work: each combines what one access gives (or a few, where such lanes
-  // are few), then they combine among each other. That takes few registers, whatever the number of partials.
+  // Lanes that hold the same elements share the work: each combines the partial results that one access gives (or a few
+  // accesses, if such lanes are few), then the lanes combine among each other. That takes few registers, whatever the
+  // number of partial results.
   void combine_partials(const Partials& partials) {
     int width = partials.count;
     for (int64_t bytes : partials.bytes) width = int(std::min<int64_t>(width, 16 / bytes));

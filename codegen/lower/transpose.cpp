@@ -1,4 +1,4 @@
-// Tiles of bytes from one order in shared memory to the other.
+// Transposes tiles of bytes in shared memory.
 #include "codegen/layout/byte_transpose.h"
 #include "codegen/lower/lowering.h"
 #include "runtime/base/check.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kRowBytes = 16;  // of a matrix
 
-// Whose elements lie side by side.
+// The axis along which the place is contiguous.
 int contiguous_axis(const ir::Type& place) { return place.layout->basis(Dim::Offset, 0, Dim::Dim0) == 1 ? 0 : 1; }
 
 // Which bytes of two words a lane gives to the first matrix of a pair, and which to the second one (ByteTranspose).

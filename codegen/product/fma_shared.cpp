@@ -47,7 +47,7 @@ int64_t bytes_of(const ir::Op& dot, int64_t depth) {
   return bytes_of_a(a, depth) + b.num_elements() / a.shape.back() * depth * element_bytes(b);
 }
 
-// How much of K is in shared memory at a time; all of it where no slice is small enough.
+// The extent of K that is in shared memory at a time; all of K if no slice is small enough.
 int64_t depth_of_slice(const ir::Op& dot) {
   const int64_t all = dot.operand(0)->type.shape.back();
   for (int64_t depth = all; depth > 0; depth = (depth - 1) / kLeastSlice * kLeastSlice)
@@ -99,7 +99,7 @@ class SharedProduct {
     int column;
   };
 
-  // Puts the slice of an operand that begins at `first` along axis `k` into shared memory, row by row.
+  // Stores the slice of an operand that begins at `first` along axis `k` to shared memory, row by row.
   void put(const ir::Value* tile, int k, int64_t first, llvm::Value* base, int64_t row_bytes) {
     const ir::Type& type = tile->type;
     const Regs& regs = l_.get(tile);
@@ -168,7 +168,7 @@ class SharedProduct {
     return l_.b.CreateAdd(l_.b.CreateAdd(base, l_.b.CreateMul(row, l_.i32(bytes_of_row_b(b_)))), column);
   }
 
-  // The sums with the products of the slice that is in shared memory.
+  // Adds the products of the slice that is in shared memory to the sums.
   Sums multiply(const Sums& starts) {
     llvm::BasicBlock* before = l_.b.GetInsertBlock();
     auto* body = llvm::BasicBlock::Create(l_.context, "product", before->getParent());

@@ -33,8 +33,8 @@ bool fills_blocks(const ir::Op& dot) {
          fills(a.shape.back(), 4 * 32 / a.bits());
 }
 
-// That of f16 for f8, which are then widened, where f8 have none; f16 results are summed up in f32 and rounded at the
-// end.
+// The instruction. Where f8 has none, f8 operands are widened for that of f16; sums of f16 are accumulated in f32 and
+// rounded at the end.
 const MmaInstruction* find(const ir::Op& dot, const Target& target) {
   if (!fills_blocks(dot)) return nullptr;
   const Elem a = dot.operand(0)->type.elem, b = dot.operand(1)->type.elem, result = dot.result()->type.elem;

@@ -35,14 +35,15 @@ bool has_columns(const MmaInstruction& x, int64_t n) {
   return n >= kColumnStep && n <= kMmaMostColumns && n % step == 0;
 }
 
-// The most columns of an instruction of which some make up `columns`; 0 if there is none.
+// The widest instruction that divides `columns`; 0 if there is none.
 int64_t widest_columns(const MmaInstruction& instruction, int64_t columns) {
   for (int64_t parts = 1; columns / parts >= kColumnStep; ++parts)
     if (columns % parts == 0 && has_columns(instruction, columns / parts)) return columns / parts;
   return 0;
 }
 
-// How warpgroups share a dot's result: the fewest copies, then the squarest parts, whose operands are the smallest.
+// How warpgroups divide a dot's result: with the fewest copies, then into the squarest parts, which have the smallest
+// operands.
 std::optional<ProductPlan> share_groups(const ir::Op& dot, const MmaInstruction& instruction, int groups) {
   const ir::Shape& shape = dot.operand(2)->type.shape;
   const int64_t m = shape[0], n = shape[1], block_m = block_of(m), block_n = block_of(n);
@@ -55,7 +56,7 @@ std::optional<ProductPlan> share_groups(const ir::Op& dot, const MmaInstruction&
     // Groups divide a block of columns, so that theirs lie side by side within blocks alone.
     const int64_t columns = widest_columns(instruction, groups_n == 1 ? n : block_n / groups_n);
     if (!columns) continue;
-    // What the tensor core reads of A and B for each part.
+    // What the tensor cores read of A and B for each part.
     const int64_t read = part_m * (part_n / columns) + part_n * (part_m / kRows);
     if (!best || std::tuple(read, part_m) < best_cost) {
       best = ProductPlan{nullptr, &instruction, groups_m, groups_n, int(columns)};
@@ -142,7 +143,7 @@ class Descriptor {
     return columns <= operand_.together && (columns == extent || begins_patterns);
   }
 
-  // Moves the beginning by what the warpgroup's coordinate along `acc_axis` of the result is.
+  // Moves the beginning by the warpgroup's coordinate along `acc_axis` of the result.
   void add_group_part(const LinearLayout& acc, int acc_axis) {
     for (int bit = 2; bit < acc.in_bits(Dim::Warp); ++bit) {
       int32_t coordinate = acc.basis(Dim::Warp, bit, tile_dim(acc_axis));
@@ -327,8 +328,8 @@ class Product {
     l_.hw("wgmma_commit", {});
   }
 
-  // Sums that begin with what others begin with, too, or with what is used again, get registers of their own ahead of
-  // the fence, by a wait for nothing. Set behind it, they would have the assembler put in another one.
+  // Gives sums whose initial values are shared with other sums, or used again, registers of their own before the fence,
+  // by a no-op wait. If they were set after it, the assembler would insert another fence.
   void own_registers(Regs& sums, const Part& part) {
     constexpr int64_t kAnyNumber = 7;  // of groups under way
     Regs own;
@@ -379,7 +380,7 @@ class Product {
     a_ = [place](int64_t m, int64_t k) { return llvm::SmallVector<llvm::Value*>{place->at(m, k)}; };
   }
 
-  // All of them are there before the fence.
+  // All fragments must be ready before the fence.
   void find_fragments() {
     const ir::Value* a = op_.operand(0);
     std::map<std::pair<int64_t, int64_t>, llvm::SmallVector<llvm::Value*>> words;
@@ -496,7 +497,8 @@ class Wgmma final : public ProductFamily {
     return layout.threads();
   }
 
-  /// A where it follows from sums of another product (the weights of attention): its registers are fragments then.
+  /// A, if it is computed from the sums of another product (the weights of attention): its registers are fragments
+  /// then.
   bool takes_registers(const ir::Op& dot, int operand) const override {
     return operand == 0 && plan_of(dot).parts_n == 1 && SumSearch(*this).finds(dot.operand(0));
   }
