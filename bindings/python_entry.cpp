@@ -109,7 +109,7 @@ constexpr const char* kCapsule = "tegula.entry";
 /// Calls the entry and returns None, or null with an exception set; none where the call is not recognised.
 std::optional<PyObject*> try_call(const EntryFunction& function, PyObject* const* given, std::intptr_t count,
                                   PyObject* keywords) {
-  PyObject* const* values = given + 1;  // behind the entry
+  PyObject* const* values = given + 1;  // after the entry
   const size_t by_position = size_t(count - 1);
   if (by_position > function.operands.size()) return std::nullopt;
   Operands operands(function);

@@ -229,7 +229,7 @@ PyObject* described(Launcher& launcher, Variant& variant, const Config* ran, PyO
 /// recognised.
 std::optional<PyObject*> try_launch(Launcher& launcher, PyObject* const* given, std::intptr_t count,
                                     PyObject* keywords) {
-  PyObject* const* values = given + 2;  // behind the kernel and the grid
+  PyObject* const* values = given + 2;  // after the kernel and the grid
   Form* form = form_of(launcher, count - 2, keywords);
   if (!form) return std::nullopt;
   Variant* variant = variant_of(*form, values);
@@ -270,7 +270,7 @@ PyObject* call_launcher(PyObject* capsule, PyObject* const* given, std::intptr_t
   return call_general(shared->general.get(), given, count, keywords);
 }
 
-/// What stands behind a function of tegula_python_launcher().
+/// What stands after a function of tegula_python_launcher().
 Launcher& launcher_at(PyObject* function) {
   static PyObject* const self_name = py->PyUnicode_InternFromString("__self__");
   const Ref capsule = Ref::owned(py->PyObject_GetAttr(function, self_name));

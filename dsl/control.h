@@ -7,7 +7,7 @@
 //   while_([&] { return acc > 1.0f; }, [&] { acc *= 0.5f; });
 //
 // A body is recorded once. Tiles of the surroundings that it assigns are carried from one iteration to the next and
-// keep their type; a Tile that has no value before a loop or branch has none behind it.
+// keep their type; a Tile that has no value before a loop or branch has none after it.
 #pragma once
 
 #include <optional>

@@ -378,7 +378,7 @@ std::array<Tile, N> unpack(const Tile& tuple, TEGULA_HERE) {
 }
 
 // Functions of the kernel language, by the rows of its tables. Arguments by position and by name, as there; `tl.` and
-// `tl.math.` are left out, and a shape behind the first argument is written as list({16, 32}).
+// `tl.math.` are left out, and a shape after the first argument is written as list({16, 32}).
 #define TEGULA_DSL_FUNCTION(name)                                  \
   template <detail::CanBeArgument... Args>                         \
   Tile name(const Operand& first, const Args&... rest) {           \
@@ -414,7 +414,7 @@ Tile extra_cuda_smid(TEGULA_HERE);
 Tile extra_cuda_gdc_wait(TEGULA_HERE);
 Tile extra_cuda_gdc_launch_dependents(TEGULA_HERE);
 
-/// A list as an argument behind the first: `reshape(x, list({4, 8}))`.
+/// A list as an argument after the first: `reshape(x, list({4, 8}))`.
 Operand list(std::initializer_list<Operand> items, TEGULA_HERE);
 
 #undef TEGULA_HERE

@@ -70,7 +70,7 @@ struct RopeOptions {
 };
 
 /// Rotary embedding: pairs (a, b) of each head become (a cos - b sin, b cos + a sin), by cos and sin[position, i] of
-/// positions x half elements (of out's type or float); elements behind the first 2 half of a head stay. `out` and `x`
+/// positions x half elements (of out's type or float); elements after the first 2 half of a head stay. `out` and `x`
 /// are tokens x heads x size with any strides, and may be the same. A position beyond the tables gives NaN.
 ///
 /// Su et al.: RoFormer: Enhanced Transformer with Rotary Position Embedding, 2021.

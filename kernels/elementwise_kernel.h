@@ -33,7 +33,7 @@ std::shared_ptr<const SpaceKernel> make_elementwise(const SpaceKernel::Form& for
 /// out[i] = function(x[i], ...) for all indices i of the outputs' shape, up to 5 extents, by any strides: views and
 /// transposes are tensors like others. Inputs are broadcast to the shape: their extents, the last ones under each
 /// other, are equal or 1. `function` is a lambda Tile(Tile x, ...), or std::array<Tile, N>(Tile x, ...) for N outputs;
-/// in front it may take a const ElementTile&, and behind its Tiles Ptr, Int, Float and Bool parameters, which launches
+/// in front it may take a const ElementTile&, and after its Tiles Ptr, Int, Float and Bool parameters, which launches
 /// pass.
 ///
 /// Inputs of type float16, bfloat16 and float8 come as float32, others as they are. Results are converted to the type

@@ -112,7 +112,7 @@ class BoundCall {
  public:
   static constexpr size_t kMaxOperands = 24, kMaxDims = 12;
 
-  /// Operands in the entry's order; those behind the last one that is given have their defaults. Throws LaunchError for
+  /// Operands in the entry's order; those after the last one that is given have their defaults. Throws LaunchError for
   /// operands that do not fit: what was found, what was expected.
   BoundCall(const Entry& entry, std::span<const Operand> operands);
 

@@ -12,7 +12,7 @@ namespace tegula::kernels {
 struct GroupedGemmOptions {
   Vector<const int32_t> gather = {};   ///< the row of a that each row of the groups is; none: rows of a in their order
   Vector<const int32_t> scatter = {};  ///< the row of c that each goes to, none twice; none: in their order
-  Vector<const float> scale = {};      ///< a factor of each row of the result, behind the activation
+  Vector<const float> scale = {};      ///< a factor of each row of the result, after the activation
   Activation epilogue = Activation::None;
 };
 

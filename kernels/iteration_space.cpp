@@ -39,7 +39,7 @@ void check_tensor(const Operands& all, size_t i) {
   if (!t.address && t.elements() > 0) all.refuse(fmt::format("{} has no address", all.name(i)));
 }
 
-/// Whether each element has one place: along extents in the order of their strides each step is behind all before.
+/// Whether each element has one place: along extents in the order of their strides each step is after all before.
 bool has_overlap(const Tensor& t) {
   std::array<size_t, Tensor::kMaxRank> order;
   std::iota(order.begin(), order.end(), 0);

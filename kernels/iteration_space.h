@@ -16,7 +16,7 @@ namespace tegula::kernels::detail {
 struct IterationSpace {
   static constexpr int kMaxRank = Tensor::kMaxRank;
   static constexpr size_t kMaxTensors = 16;
-  /// An extent that is joined from several ones is no larger, so that indices of 32 bits reach behind its end.
+  /// An extent that is joined from several ones is no larger, so that indices of 32 bits reach beyond its end.
   static constexpr int64_t kLargestJoined = 1 << 30;
 
   int rank = 0;
@@ -41,7 +41,7 @@ struct IterationSpace {
   void join(int count);
   /// Puts extents of 1 in front until there are `count`.
   void pad(int count);
-  /// Makes extent number `from` number `to`, which lies behind it; those between them move to the front.
+  /// Makes extent number `from` number `to`, which lies after it; those between them move to the front.
   void move_back(int from, int to);
 
  private:

@@ -1,6 +1,6 @@
 // What elementwise_kernel() and row_kernel() have in common: kernels made of a C++ function of Tiles, which the library
 // lays out over tensors of any strides. A function takes some Tiles, one an input, and gives a Tile or a std::array of
-// them, one an output; behind the Tiles it may take Ptr, Int, Float and Bool parameters, which launches pass.
+// them, one an output; after the Tiles it may take Ptr, Int, Float and Bool parameters, which launches pass.
 #pragma once
 
 #include <array>
@@ -82,7 +82,7 @@ class SpaceKernel {
     int line;
   };
 
-  /// `numbered`: elements' numbers are a tensor without memory behind the others.
+  /// `numbered`: elements' numbers are a tensor without memory after the others.
   SpaceKernel(Form form, bool numbered, std::vector<const char*> constants);
   virtual ~SpaceKernel() = default;
   SpaceKernel(const SpaceKernel&) = delete;

@@ -35,7 +35,7 @@ const FlaggedKernel& kernel_for(bool a_across, bool b_across) {
   return kernels[2 * size_t(a_across) + size_t(b_across)];
 }
 
-// From the first matrix of a batch to behind the last one.
+// From the first matrix of a batch to after the last one.
 Arg pointer(const Operand& x) {
   AnyMatrix all = x.matrix;
   if (!all.address || !all.rows || !all.cols) return detail::pointer(all);

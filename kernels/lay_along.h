@@ -36,7 +36,7 @@ constexpr int64_t kMostCopied = 1 << 28;
 std::vector<Operand*> operands_to_copy(double operations, std::array<Operand, 2>& operands);
 
 /// Copies one or two operands of one type into memory at `address`, a multiple of 16, which has copied_bytes() for
-/// each; they are their copies then, which lie along K and have copied_depth() columns: zeros behind their own. Throws
+/// each; they are their copies then, which lie along K and have copied_depth() columns: zeros after their own. Throws
 /// what Kernel::launch throws.
 void lay_along(Device& device, std::span<Operand* const> operands, uint64_t address, StreamHandle stream);
 

@@ -1,4 +1,4 @@
-// A linear layer with the norm of its rows behind it. The kernel stands in linear_norm.py.
+// A linear layer with the norm of its rows after it. The kernel stands in linear_norm.py.
 #pragma once
 
 #include "kernels/entry.h"

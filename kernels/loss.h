@@ -16,7 +16,7 @@ struct CrossEntropyOptions {
   float smoothing = 0;     ///< of labels, 0 to 1
   float z_loss = 0;        ///< factor of lse^2
   float cap = 0;           ///< z = cap * tanh(logits / cap); 0: z = logits
-  float factor = 1;        ///< of losses and gradients: of the gradient that comes from behind, say
+  float factor = 1;        ///< of losses and gradients: the incoming gradient, for example
   bool mean = false;       ///< losses and gradients are divided by the number of rows that are not ignored
   bool gradient = true;    ///< false: the logits stay as they are
 };

@@ -24,7 +24,7 @@ struct RowPass {
   };
   std::vector<Reduction> seen;  ///< in the order of the calls
   std::vector<Tile> known;      ///< their results
-  Tile* total = nullptr;        ///< of the reduction behind the known ones, element by element; null: not asked for
+  Tile* total = nullptr;        ///< of the reduction after the known ones, element by element; null: not asked for
   size_t next = 0;              ///< number of the call to come
 
   /// The place that the function gets, for one more run of it.

@@ -50,7 +50,7 @@ std::shared_ptr<const SpaceKernel> make_rows(const SpaceKernel::Form& form, RowF
 }  // namespace detail
 
 /// Rows of results from rows of inputs. `function` is a lambda Tile(const RowTile& row, Tile x, ...), or
-/// std::array<Tile, N>(...) for N outputs; behind its Tiles it may take Ptr, Int, Float and Bool parameters, which
+/// std::array<Tile, N>(...) for N outputs; after its Tiles it may take Ptr, Int, Float and Bool parameters, which
 /// launches pass.
 ///
 /// Tensors have up to 5 extents and any strides; rows lie along the last one. Inputs are broadcast: a vector of

@@ -14,7 +14,7 @@ namespace tegula::kernels {
 /// operands that may be left out.
 struct Tensor {
   static constexpr int kMaxRank = 5;
-  /// The largest extent of the library's operands: 32 bits count what lies behind it in its last tile, too.
+  /// The largest extent of the library's operands: 32 bits count what lies after it in its last tile, too.
   static constexpr int64_t kMostExtent = INT32_MAX - (1 << 17);
 
   uint64_t address = 0;
@@ -50,7 +50,7 @@ struct Tensor {
     for (int i = 0; i < rank; ++i) count *= shape[size_t(i)];
     return count;
   }
-  /// From the first element to behind the last one; strides are not negative.
+  /// From the first element to after the last one; strides are not negative.
   int64_t bytes() const {
     if (elements() == 0) return 0;
     int64_t last = 0;

@@ -5,7 +5,7 @@
 
 namespace tegula::kernels::detail {
 
-/// Hands out memory of a workspace: each piece behind the one before.
+/// Hands out memory of a workspace: each piece after the one before.
 class WorkspacePieces {
  public:
   explicit WorkspacePieces(uint64_t address) : address_(address) {}

@@ -55,7 +55,7 @@ struct ImageAssert {
   bool operator==(const ImageAssert&) const;
 };
 
-/// By what a loop's copies to shared memory, or a store behind products, move data.
+/// By what a loop's copies to shared memory, or a store after products, move data.
 struct Transfer {
   Loc loc;
   std::string by;       ///< "bulk copies by a thread of their own", "bulk stores", "the threads' copies", ...
@@ -71,7 +71,7 @@ struct KernelImage {
   std::string target;                    ///< "sm_90a"
   std::vector<ImageParam> params;        ///< what the code takes
   std::vector<ImageConstant> constants;  ///< by position
-  TensorMaps tensor_maps;                ///< parameters of the code behind `params`: a launch makes them
+  TensorMaps tensor_maps;                ///< parameters of the code after `params`: a launch makes them
   int num_warps = 4;
   int copy_warps = 0;  ///< beside them, which copy alone
   int num_ctas = 1;    ///< blocks of so many warps run a program together, as a cluster

@@ -1,5 +1,5 @@
 // Tensor maps: descriptions of arrays in global memory by which bulk copies move boxes of them. Code that copies in
-// bulk takes them as parameters behind its arguments, and each launch makes them from these arguments.
+// bulk takes them as parameters after its arguments, and each launch makes them from these arguments.
 #pragma once
 
 #include <array>
@@ -79,7 +79,7 @@ struct MappedArray {
 /// has room for as many; false where one of them allows no map. Neither locks nor allocates.
 bool find_arrays(const TensorMaps& maps, void* const* args, MappedArray* arrays);
 
-/// Why the arguments allow no map, as a sentence that goes on behind "array 1: "; empty where they do.
+/// Why the arguments allow no map, as a sentence that goes on after "array 1: "; empty where they do.
 std::string why_no_maps(const TensorMaps& maps, void* const* args);
 
 }  // namespace tegula

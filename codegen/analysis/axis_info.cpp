@@ -67,7 +67,7 @@ class Transfer {
       case Opcode::Arange: {
         int64_t start = op.get(ir::attr::start), end = op.get(ir::attr::end);
         if (end - start == 1) return of_constant(result, start);
-        // Where there are several runs, as in an extent of 3 * 2^k, each begins a run's length behind the one before.
+        // Where there are several runs, as in an extent of 3 * 2^k, each begins a run's length after the one before.
         const int64_t run = extents(result)[0], first = power_of_two_divisor(start);
         return {{run}, {run == end - start ? first : std::min(first, run)}, {1}, std::nullopt, start >= 0};
       }

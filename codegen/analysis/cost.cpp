@@ -26,7 +26,7 @@ namespace {
 constexpr double kMemoryLatency = 650e-9;    // a load from memory that is busy
 constexpr double kProgramOverhead = 400e-9;  // a block's start and end
 constexpr double kLaunchOverhead = 2e-6;
-constexpr double kClocksPerStep = 2;  // an instruction of a thread behind one that it does not depend on
+constexpr double kClocksPerStep = 2;  // an instruction of a thread after one that it does not depend on
 constexpr double kShuffleClocks = 26;
 constexpr double kExchangeClocks = 110;    // through shared memory, barrier included
 constexpr double kBarrierWarpClocks = 6;   // more for each warp that has to arrive
@@ -202,7 +202,7 @@ class Estimator {
                                      .memory_seconds = l.traffic / (l.rate * kProductMemory),
                                      .l2_bytes = inputs_.moved ? inputs_.moved->l2 : l2,
                                      .issue_seconds = groups_ > 1 ? 0 : l.issue});
-    // What one group of warps computes behind a tile's products is under those of the other one.
+    // What one group of warps computes after a tile's products is under those of the other one.
     if (groups_ > 1) time.compute = std::max(time.compute, l.issue), time.all = std::max(time.all, l.issue);
     time.all += kProductLaunch;
     return time;

@@ -137,7 +137,7 @@ double conversion_price(const ir::Type& type, const LinearLayout& from, const Li
       return 0;
     case Conversion::Route::Shuffle:
       return words * kExchange;
-    case Conversion::Route::Exchange:  // of half of the words, which are chosen before and behind
+    case Conversion::Route::Exchange:  // of half of the words, which are chosen before and after
       return double(plan.swaps.size()) * words * (kExchange / 2 + 1);
     case Conversion::Route::Shared:
       break;

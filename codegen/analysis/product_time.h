@@ -10,7 +10,7 @@ struct ProductWork {
   double shared_bytes = 0;   ///< that these read of shared memory
   double copied_bytes = 0;   ///< that copies bring
   double ahead = 0;          ///< iterations that copies run ahead, times iterations
-  double fills = 0;          ///< loads before and behind the loops that wait for memory
+  double fills = 0;          ///< loads before and after the loops that wait for memory
   double other_clocks = 0;   ///< of a thread's way through all else
 };
 

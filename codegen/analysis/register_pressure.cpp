@@ -264,7 +264,7 @@ int RegisterPressure::registers(const ir::Value* v) {
   return fragments_.contains(v) ? (all + 1) / 2 : all;
 }
 
-// Products add to their sums in place: the sums before and behind them, under way or waited for, from one iteration to
+// Products add to their sums in place: the sums before and after them, under way or waited for, from one iteration to
 // the next, are one variable. Gives one value for all of them.
 const ir::Value* RegisterPressure::variable(const ir::Value* v) const {
   const ir::Op* loop = ir::for_of(v);
@@ -286,7 +286,7 @@ void RegisterPressure::note_peak(int words, double times) {
   peak_ = {words, times};
 }
 
-// `live`: behind the block, which runs `times` times; becomes what is live before it.
+// `live`: after the block, which runs `times` times; becomes what is live before it.
 void RegisterPressure::walk_live(const ir::Block& block, Live& live, double times) {
   for (auto it = block.ops.rbegin(); it != block.ops.rend(); ++it) {
     const ir::Op& op = **it;
@@ -309,7 +309,7 @@ void RegisterPressure::walk_live(const ir::Block& block, Live& live, double time
 }
 
 // `live`: before an op with regions but for what these use from outside, which is added. `begun`: its operands that are
-// not live behind it.
+// not live after it.
 void RegisterPressure::walk_regions(const ir::Op& op, const std::vector<const ir::Value*>& begun, Live& live,
                                     double times) {
   const bool loop = op.opcode != Opcode::If;

@@ -81,7 +81,7 @@ class Rotations {
 
   /// Whose slots the next iteration counts from one further on.
   const Allocs& turned_by(const Op& loop) const { return of(turned_by_, loop); }
-  /// Whose slots nobody counts from there behind the loop.
+  /// Whose slots nobody counts from there after the loop.
   const Allocs& left_by(const Op& loop) const { return of(left_by_, loop); }
   /// The slot that the place is of, as the code around counts.
   int64_t slot_of(const Op& place) const {
@@ -142,7 +142,7 @@ class Rotations {
     }
   }
 
-  // Whether `next` is the slot behind that of `index`, as the pipeline writes it: x == slots ? 0 : x with x = index
+  // Whether `next` is the slot after that of `index`, as the pipeline writes it: x == slots ? 0 : x with x = index
   // + 1.
   static bool moves_on(const Value* index, const Value* next, int64_t slots) {
     const Op* select = next->def;
@@ -221,7 +221,7 @@ class HazardWalk {
         state.read.insert(room_of(op.operand(0)));
         return;
       case Opcode::SharedAlloc:
-        // Barriers are set up, and a barrier of threads behind that is a part of it.
+        // Barriers are set up, and a barrier of threads after that is a part of it.
         if (!op.get(attr::barriers) || precedes_copy_warps(op)) return;
         write(op, {&op, kAnySlot}, false, state);
         return barrier(state, op.get(attr::arrivals) > 0);
@@ -247,7 +247,7 @@ class HazardWalk {
         return loop(op, state);
       case Opcode::While:
         loop(op, state);
-        state = block(*op.regions[0], std::move(state));  // it ends behind a condition that does not hold
+        state = block(*op.regions[0], std::move(state));  // it ends after a condition that does not hold
         return hand_on(*op.regions[0]->terminator(), state);
       default:
         if (!op.regions.empty() && !op.info().isolates()) return any_order(op, state);
@@ -278,7 +278,7 @@ class HazardWalk {
     if (in_bulk) state.in_bulk.insert(room);
   }
 
-  // Threads exchange data through scratch, with barriers of their own behind each write.
+  // Threads exchange data through scratch, with barriers of their own after each write.
   void exchange(const Op& op, State& state) {
     if (plan_.across.contains(&op)) {                                       // its scratch is its own
       if (op.opcode != Opcode::Reduce) return barrier(state, false, true);  // all blocks wait for each other
@@ -367,7 +367,7 @@ class HazardWalk {
   }
 
   // ---- Control
-  // Turns what holds before a loop into what holds behind it, which is what holds wherever an iteration may begin.
+  // Turns what holds before a loop into what holds after it, which is what holds wherever an iteration may begin.
   // Only an iteration from there on tells what is needed: with less known, barriers would come later.
   void loop(const Op& op, State& state) {
     hand_on(op, state);

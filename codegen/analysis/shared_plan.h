@@ -31,10 +31,10 @@ const ir::Op* alloc_of(const ir::Value* place);
 /// Where in shared memory each shared_alloc and each op with scratch has its memory. A shared_alloc is live from its
 /// position to its last use and to the waits that complete the copies into it and the products that read it; if a loop
 /// that it lies outside of uses it or waits for it, throughout that loop. Allocations that are not live at the same
-/// time share memory (first fit). Scratch lies behind the live allocations, in separate areas while these are small, so
+/// time share memory (first fit). Scratch lies after the live allocations, in separate areas while these are small, so
 /// that most ops need no second barrier. Scratch that other blocks of a cluster write to is reserved throughout the
 /// program. If several groups of warps run the program (groups_of), the memory of copy_warps and of what a group does
-/// in its turn to store comes first and is common to all groups; each group has its own copy of what lies behind it.
+/// in its turn to store comes first and is common to all groups; each group has its own copy of what lies after it.
 struct SharedPlan {
   int64_t bytes = 0;         ///< for all groups
   int64_t common_bytes = 0;  ///< where there are several groups; offsets from here on are those of the first one

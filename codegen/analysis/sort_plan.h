@@ -38,7 +38,7 @@ struct SortMove {
     Flip,       ///< flip all bits of the elements for which the bits `parity` of
                 ///< register, lane and warp have an odd sum
     Registers,  ///< compare registers that differ in bit `reg`
-    Trade,      ///< the same behind a trade of bit `reg` with bit `lane`
+    Trade,      ///< the same after a trade of bit `reg` with bit `lane`
     Lanes,      ///< compare with the lane that differs in bit `lane`
     Convert,    ///< from the layout `from` to the layout `to`
   };
@@ -91,7 +91,7 @@ struct BucketSort {
   bool distinct = false;                   ///< no two keys are equal
   LinearLayout in_order;                   ///< of the keys in shared memory, from the beginning of the op's scratch
   int64_t num_buckets = 0, num_cells = 0;  ///< words of shared memory: counters of keys
-  int padded = 0;                          ///< behind so many buckets, a thread's, four words stay free; 0: nowhere
+  int padded = 0;                          ///< after so many buckets, a thread's, four words stay free; 0: nowhere
   int64_t buckets = 0, cells = 0, records = 0;  ///< where they begin in the op's scratch, then words a warp and one
   int64_t bytes = 0;                            ///< of scratch
 };

@@ -24,7 +24,7 @@ struct Work {
   double step_tensor = 0, step_shared = 0, step_copied = 0;  ///< clocks of tensor cores; bytes
   double step_ahead = 0;                                     ///< iterations that copies run ahead, summed up
   double split = 0;                                          ///< bytes of second lines that boxes touch
-  double fills = 0;                                          ///< rounds of loads before and behind all loops
+  double fills = 0;                                          ///< rounds of loads before and after all loops
 
   void scale(double by) {
     for (double Work::*sum : kAll) this->*sum *= by;
@@ -51,7 +51,7 @@ struct WorkOfPrograms {
   Work mean;                                      ///< of one program
   Work one_group;                                 ///< likewise: what its first group of warps does
   Work longest, one_group_of_longest;             ///< both of the program with the most steps
-  Work last;                                      ///< what the last program to come does behind all others
+  Work last;                                      ///< what the last program to come does after all others
   std::map<const ir::Value*, ArrayBytes> arrays;  ///< by the parameter that pointers come from; null: several
 };
 

@@ -120,7 +120,7 @@ std::string line_of(std::string_view text, int line) {
   return std::string(text);
 }
 
-/// The line of a block that the assembler means, in words; of an error behind it, such as a brace that is not closed,
+/// The line of a block that the assembler means, in words; of an error after it, such as a brace that is not closed,
 /// the block.
 std::string place_in(const Block& block, int line) {
   if (line > block.last_line) return fmt::format("'{}'", line_of(block.text, 0));

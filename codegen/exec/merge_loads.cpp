@@ -111,7 +111,7 @@ class Merger {
     }
   }
 
-  // How many loads from the first one on are exactly so many bytes, one behind the other; 0 if there are gaps.
+  // How many loads from the first one on are exactly so many bytes, one after the other; 0 if there are gaps.
   static size_t count_within(llvm::ArrayRef<Load> loads, size_t first, int bytes) {
     int64_t next = loads[first].offset;
     const int64_t end = next + bytes;

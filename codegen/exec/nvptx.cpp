@@ -74,7 +74,7 @@ struct CallForm {
   auto operator<=>(const CallForm&) const = default;
 };
 
-// Leaves out inputs, so that the operands behind them have lower numbers.
+// Leaves out inputs, so that the operands after them have lower numbers.
 void drop_inputs(Assembly& assembly, const std::function<bool(size_t)>& dropped) {
   const size_t results = assembly.num_results();
   std::vector<size_t> kept;
@@ -335,7 +335,7 @@ llvm::Value* failure_variable(llvm::IRBuilder<>& b, llvm::Module& module) {
   return b.CreatePtrToInt(variable, b.getInt64Ty());
 }
 
-// What vprintf takes behind the format, in order: the program, coordinates, and the value as its kind says.
+// What vprintf takes after the format, in order: the program, coordinates, and the value as its kind says.
 llvm::SmallVector<llvm::Value*> printed_values(llvm::IRBuilder<>& b, const llvm::CallInst& call, uint32_t rank,
                                                uint32_t kind) {
   constexpr unsigned kCoordinates = 2, kBits = 7;

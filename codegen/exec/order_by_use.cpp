@@ -26,7 +26,7 @@ bool separates(const llvm::Instruction& i) {
   return i.isTerminator() || (call && call->isConvergent() && !call->doesNotAccessMemory());
 }
 
-// Brings computations from the results of one wave of a product up to behind it, where they need nothing that comes
+// Brings computations from the results of one wave of a product up to after it, where they need nothing that comes
 // later but other computations.
 class WaveUsers {
  public:

@@ -13,7 +13,7 @@ namespace tegula {
 /// moves across barriers and the like; what depends on one wave of a product stays before the next wave.
 void order_by_use(llvm::Function& function);
 
-/// Moves computations with a single user behind the wait for earlier kernels down to that user, together with what only
+/// Moves computations with a single user after the wait for earlier kernels down to that user, together with what only
 /// they depend on. Computations with several users stay ahead of the wait, where they cost no time. The address or mask
 /// of an access, if computed there, would occupy a register until all earlier accesses have been made.
 void sink_behind_wait(llvm::Function& function);

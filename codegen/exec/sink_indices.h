@@ -8,7 +8,7 @@ class Function;
 namespace tegula {
 
 /// Sinks sums of an index and a constant, and extensions of integers, past branches into the blocks that use them, but
-/// not into loops. The indices of a tile differ by constants: behind the branches they follow from one register;
+/// not into loops. The indices of a tile differ by constants: after the branches they follow from one register;
 /// computed early, where the tile is loaded, each one occupies one or two registers for the duration of the branches.
 void sink_indices(llvm::Function& function);
 

@@ -20,7 +20,7 @@ bool write_out_calls_of(llvm::Function& function);
 /// The module's instructions, calls of marked functions counted as their bodies. Before insert_ptx.
 size_t instructions_when_written(const llvm::Module& module);
 
-/// Turns calls of marked functions into lines of assembly that name them; behind insert_ptx.
+/// Turns calls of marked functions into lines of assembly that name them; after insert_ptx.
 void name_written_functions(llvm::Module& module);
 
 /// PTX of such a module, with the functions' bodies in place of these lines.

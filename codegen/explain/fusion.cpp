@@ -59,7 +59,7 @@ class Judge {
       }
   }
 
-  // One kernel reads what it has not made itself once, and writes what is asked for behind it.
+  // One kernel reads what it has not made itself once, and writes what is asked for after it.
   void count_bytes() {
     for (const auto& [where, use] : arrays_) {
       out_.separate_bytes += use.read_alone + use.written_alone;

@@ -38,7 +38,7 @@ struct FusionVerdict {
   double speedup = 1;                           ///< of memory-bound kernels: their ratio
 };
 
-/// `kept`: addresses of arrays that somebody reads behind the sequence although a kernel of it reads them too. Arrays
+/// `kept`: addresses of arrays that somebody reads after the sequence although a kernel of it reads them too. Arrays
 /// are told apart by their addresses. `shared_per_program`: of the target.
 FusionVerdict judge_fusion(const std::vector<FusionStep>& steps, const std::vector<int64_t>& kept,
                            int64_t shared_per_program);

@@ -50,7 +50,7 @@ std::vector<Value*> origins(const Value* value);
 std::vector<Value*> received(const Block& region);
 
 /// The parts of a For. Value number i of those that the loop carries begins as init(i), is arg(i) in the body, next(i)
-/// in the next iteration, and result(i) behind the loop.
+/// in the next iteration, and result(i) after the loop.
 class ForLoop {
  public:
   explicit ForLoop(const Op& op);

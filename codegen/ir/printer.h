@@ -25,7 +25,7 @@
 namespace tegula::ir {
 
 struct PrintOptions {
-  bool locations = false;  ///< `loc("file":line:column)` behind every op; part of an image's key
+  bool locations = false;  ///< `loc("file":line:column)` after every op; part of an image's key
 };
 
 std::string print(const Func& func, const PrintOptions& options = {});

@@ -65,7 +65,7 @@ struct MatrixPlan {
   int packed;    ///< elements in a 32-bit register
   /// (Register, Lane, Warp) -> Offset in elements: the address that a lane supplies to the instruction that moves the
   /// packed * matrices registers (elements) from `register` on. Word j of that instruction is registers
-  /// register + packed * j and those behind it. Lanes from 8 * matrices on repeat addresses of lower ones, harmlessly.
+  /// register + packed * j and those after it. Lanes from 8 * matrices on repeat addresses of lower ones, harmlessly.
   LinearLayout address;
 };
 /// The plan for moving registers laid out as `reg`, elements of `bits` bits, from or to shared memory laid out as

@@ -91,7 +91,7 @@ class BoxReader {
     return true;
   }
 
-  // Where whole blocks of the tile lie one behind the other along the box's last axis, all that has rows enough for the
+  // Where whole blocks of the tile lie one after the other along the box's last axis, all that has rows enough for the
   // swizzle's pattern is such a box that divides them. Whether it is larger than a block.
   bool take_repeats() {
     if (next_ < bases_.size() || repeats_.empty()) return false;

@@ -241,7 +241,7 @@ class BucketSorter {
     }
   }
 
-  /// Where keys `first` to `end` go: behind those of their buckets that are smaller, or equal and stand before them.
+  /// Where keys `first` to `end` go: after those of their buckets that are smaller, or equal and stand before them.
   /// All of them take as many steps as the largest of their buckets has keys, but read only what lies in their own, and
   /// nothing where a key is alone, as most are: reads from anywhere in shared memory wait for each other's banks.
   void count_smaller(size_t first, size_t end, std::vector<llvm::Value*>& to) {

@@ -181,7 +181,7 @@ void lower_For(Lowering& l, const ir::Op& op) {
   carried.add_incoming(next);
   llvm::Instruction* latch = l.b.CreateBr(header);
   set_hints(latch, {.keep_invariants_inside = has_inner_dots(op), .iterations_at_once = iterations_at_once(loop)});
-  done->insertInto(header->getParent());  // behind the bodies: the assembler's code lies in this order
+  done->insertInto(header->getParent());  // after the bodies: the assembler's code lies in this order
   l.b.SetInsertPoint(done);
 }
 

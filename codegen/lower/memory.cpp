@@ -217,7 +217,7 @@ llvm::Value* computed_again(Lowering& l, llvm::Value* predicate) {
 
 // Words of the accesses. Where the mask is not true throughout, each access has a branch of its own: those of which it
 // is true remain whole, and few registers hold single elements at a time. (What is taken from words waits for them:
-// that stands behind the branch, so that the next load is on its way before.)
+// that stands after the branch, so that the next load is on its way before.)
 Regs load_by_parts(Lowering& l, const ir::Op& op, const Accesses& accesses, const Regs& fallback) {
   const ir::Value* mask = op.operand(1);
   const Regs& pointers = l.get(op.operand(0));
@@ -433,11 +433,11 @@ void lower_TurnPass(Lowering& l, const ir::Op& op) {
   l.hw("turn_pass", {turn_of(l, op, other), passes, l.site(op.loc)}, two_groups(l));
 }
 
-void lower_CopyWarps(Lowering&, const ir::Op&) {}  // lowered behind the program, which it stands beside
+void lower_CopyWarps(Lowering&, const ir::Op&) {}  // lowered after the program, which it stands beside
 
 // --------------------------------------------------------------------------------------------- asynchronous copies
 
-// What the hardware cannot copy is loaded and stored at once: for the waits behind it this is a copy that is done
+// What the hardware cannot copy is loaded and stored at once: for the waits after it this is a copy that is done
 // early. Of the threads that hold an element one copies it.
 void lower_AsyncCopy(Lowering& l, const ir::Op& op) {
   const ir::Value *ptr = op.operand(0), *mask = op.operand(2);

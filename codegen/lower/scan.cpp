@@ -249,7 +249,7 @@ class Scan : Combining {
   void pass_warps(Run& run, size_t round, const std::vector<Group>& totals, Group& carry) {
     Group before = carry;
     for (int w = 0; w < warps_; ++w) {
-      // The warps of this round behind number w see all that is before them.
+      // The warps of this round after number w see all that is before them.
       if (w > 0) before = before.empty() ? carry : choose(l_.b.CreateICmpUGE(warp_, l_.i32(w)), carry, before);
       carry = carry.empty() ? totals[size_t(w)] : combine(carry, totals[size_t(w)]);
     }

@@ -51,7 +51,7 @@ class LoadRaiser {
   /// Ops between two that loads do not pass, in both orders: in `raised` the loads and what they depend on come first.
   struct Moved {
     Ops* block;
-    Position end;  ///< the first op behind them
+    Position end;  ///< the first op after them
     std::vector<Position> as_written, raised;
 
     void raise() { put(raised); }

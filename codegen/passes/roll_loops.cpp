@@ -9,7 +9,7 @@
 //
 // Thousands of instructions that run once take longer to fetch than to carry out, and to compile. An iteration of the
 // loop has several copies where these are short, so that their loads are under way together. What surrounds the loop
-// (a first copy without a term, one whose values are used behind it) stays as it was.
+// (a first copy without a term, one whose values are used after it) stays as it was.
 //
 // It comes first: other passes merge what copies have in common and fold their constants, and no two look alike then.
 #include "codegen/passes/roll_loops.h"
@@ -279,7 +279,7 @@ class BlockRoller {
       }
       for (size_t begin = best_begin(t, period); begin + kLeastCopies * period <= end;) {
         Run r = match(begin, period, (end - begin) / period);
-        // A copy whose values are needed behind the next one is the last of a run.
+        // A copy whose values are needed after the next one is the last of a run.
         const size_t needed = first_needed(r);
         if (needed + 1 < r.copies) r = match(begin, period, needed + 1);
         const bool enough = r.copies >= kLeastCopies;

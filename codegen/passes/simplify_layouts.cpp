@@ -6,7 +6,7 @@
 //   a place in shared memory, which is read again where it was read. So are a few integers that are loaded, as pages of
 //   a table that say where a tile lies: threads would wait for each other.
 // - A conversion of a widening cast goes before the cast, where the elements are smaller.
-// - What is computed element by element for a conversion alone is computed behind it, if less is converted there: the
+// - What is computed element by element for a conversion alone is computed after it, if less is converted there: the
 //   float16 that was loaded, not the float32 that follows.
 // - Equal pure ops are merged and dead ones dropped.
 // - A conversion that one branch alone uses is made there.
@@ -329,7 +329,7 @@ class Simplifier {
   std::unordered_map<const Value*, std::vector<Op*>> users_;  ///< of each value, and others that used it once
   std::map<Key, bool> plan_;                                  ///< true: computed again; false: converted after all
   std::map<Key, Value*> made_;
-  std::map<Key, Value*> loaded_;      ///< again, behind what was loaded
+  std::map<Key, Value*> loaded_;      ///< again, after what was loaded
   std::map<const Value*, int> left_;  ///< of computed_for(): uses but by such ops
   EqualOps equal_;
 };

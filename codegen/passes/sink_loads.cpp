@@ -1,4 +1,4 @@
-// Loads what is used behind a reduction there, where registers are short.
+// Loads what is used after a reduction there, where registers are short.
 //
 //   w = load(p); s = reduce(x); y = x * s * cast(w)      ->      s = reduce(x); w = load(p); y = x * s * cast(w)
 //

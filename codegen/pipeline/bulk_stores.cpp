@@ -11,7 +11,7 @@
 // The array is the function's own as long as it runs: nothing else of it reads or writes there, and it orders memory
 // for no other program, as the asynchronous proxy's writes would take a fence for that.
 //
-// Runs behind the loops' pipelines, which take the shared memory that they want. Where that leaves no room for a whole
+// Runs after the loops' pipelines, which take the shared memory that they want. Where that leaves no room for a whole
 // tile, threads store: to wait until pieces are read takes longer, as measured.
 #include <algorithm>
 #include <optional>
@@ -90,7 +90,7 @@ class GlobalAccesses {
   bool unknown_ = false;
 };
 
-// Whether an atomic operation has nothing to order: the program writes nothing else, and reads nothing behind it. (The
+// Whether an atomic operation has nothing to order: the program writes nothing else, and reads nothing after it. (The
 // reads of warps that copy are ahead of it.)
 bool orders_nothing(const Op& atomic, const Func& func) {
   bool orders = atomic.parent != &func.body, behind = false;

@@ -243,7 +243,7 @@ bool can_advance(const Value* v, const Op& loop, std::unordered_set<const Value*
                      [&](const Value* x) { return can_advance(x, loop, seen); });
 }
 
-// The last op, the product or one behind it, that defines something that the next iteration's values follow from.
+// The last op, the product or one after it, that defines something that the next iteration's values follow from.
 Op* last_needed(Op& product, const std::vector<Value*>& values, const ValueMap& next) {
   std::unordered_set<const Op*> needed{&product};
   std::unordered_set<const Value*> seen;

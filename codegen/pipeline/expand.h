@@ -16,7 +16,7 @@ namespace tegula {
 ///                                            next = load(a(i + 2 s)) where i + 2 s < upper
 ///                                            use(x); carry y, next
 ///
-/// They are issued where the iteration begins, or behind the start of `product`, so that it does not wait for them.
+/// They are issued where the iteration begins, or after the start of `product`, so that it does not wait for them.
 void expand_loads(ir::Op& loop, const std::vector<ir::Op*>& loads, bool never_negative, int ahead,
                   ir::Op* product = nullptr);
 
@@ -29,7 +29,7 @@ struct CopyStream {
   bool never_negative;
   ir::Completion completion;         ///< of copies by threads
   OuterIterations* outer = nullptr;  ///< copies run into the next iteration of the loop around
-  ir::Op* behind = nullptr;          ///< the op of the body that they are issued behind; null: at its begin
+  ir::Op* behind = nullptr;          ///< the op of the body that they are issued after; null: at its begin
 };
 
 /// Issues the copies ahead of the loop and in it, waits for them where the place is first read, and gives the place

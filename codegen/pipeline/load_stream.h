@@ -9,7 +9,7 @@
 namespace tegula {
 
 /// Issues the loads of iteration after iteration, beginning before the loop. With OuterIterations the loop is part of
-/// the body of another one, and behind its last iteration the first one in the next outer iteration follows: then it
+/// the body of another one, and after its last iteration the first one in the next outer iteration follows: then it
 /// has as many iterations as loads run ahead at least, and in those beyond its own no mask holds.
 class LoadStream {
  public:

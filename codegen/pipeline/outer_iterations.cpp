@@ -33,7 +33,7 @@ bool is_copied(const Value* operand, const std::vector<Op*>& copies) {
 }
 
 // Whether a further iteration, with zeros for what is copied, changes nothing: the loop sums up products of what is
-// copied, and what else it carries grows and is not used behind it.
+// copied, and what else it carries grows and is not used after it.
 bool only_sums_up(const Op& loop, const std::vector<Op*>& copies, LoopSources& sources) {
   const ForLoop parts(loop);
   const Block& body = parts.body();

@@ -44,7 +44,7 @@ class Partition {
   /// Divides the loop, with 2 to `wanted` slots of each place. Not, with nothing changed, where the copies do not
   /// follow from parameters and the loops' iterations, where two slots do not fit, or where warpgroups do not multiply;
   /// or where it does not pay, if `option` (warp_specialize) is 0. Of 3, or if the loop around it asks for that, two
-  /// groups of warps take its tiles in turns (take_tiles_in_turns), or it is told why not. A loop behind a divided one
+  /// groups of warps take its tiles in turns (take_tiles_in_turns), or it is told why not. A loop after a divided one
   /// whose copies fill such places, too, goes on with its slots: copies for it begin while the program is at the one
   /// before. What the loop transposes has slots and barriers of its own then, so that warps wait for it alone.
   Division divide(ir::Op& loop, const LoopSchedule& schedule, int64_t wanted, int64_t option);

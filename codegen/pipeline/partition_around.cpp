@@ -49,7 +49,7 @@ void Partition::feed_loops_around(const std::vector<Op*>& nest, std::vector<Tran
     if (copy_ahead(around, *store))
       told.push_back({loc, "bulk copies ahead of the loops, issued by warps of their own", ""});
   }
-  // The barriers behind what was stored (begin_fills), if nothing is any more.
+  // The barriers after what was stored (begin_fills), if nothing is any more.
   auto& ops = around.back()->regions[0]->ops;
   if (std::none_of(ops.begin(), ops.end(), [](auto& op) { return op->opcode == Opcode::SharedStore; }))
     std::erase_if(ops, [](auto& op) { return op->opcode == Opcode::Barrier && op->get(attr::async_proxy); });

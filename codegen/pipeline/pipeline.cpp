@@ -4,11 +4,11 @@
 // memory and registers allow, `expand` writes it down. Barriers come later (insert_barriers). Loops that use shared
 // memory at a time share it: two slots are left for each place of those that come later.
 //
-// Copies: one barrier an iteration suffices, behind the wait: there all threads are done with the slot that was read in
+// Copies: one barrier an iteration suffices, after the wait: there all threads are done with the slot that was read in
 // the iteration before, which is the one that is written next. Where the loop does nothing but sum up one product that
 // runs beside the program, its sums stay in flight until the next one has begun; then a slot may be read one iteration
 // longer, and there is one slot more. If fewer programs would have room so, there is not: copies begin when the product
-// of the iteration before is over, behind a barrier of their own.
+// of the iteration before is over, after a barrier of their own.
 //
 // Where such a loop stands in another one, as in a persistent program, the last iterations copy what the next one of
 // the loop around begins with (OuterIterations): copies are under way during its epilogue, and slots and tokens go from
@@ -16,7 +16,8 @@
 //
 // Where the program's warps would wait for each other for long, warps of their own issue a loop's copies (`partition`).
 //
-// Afterwards the loop's number of stages is 1. Runs behind layouts, since then shared memory and registers are known.
+// Afterwards the loop's number of stages is 1. Runs after layout assignment, since then shared memory and registers are
+// known.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -249,7 +250,7 @@ class Loops {
   Op& operator[](size_t i) const { return *loops_[i]; }
   bool never_negative(size_t i) const { return never_negative_[i]; }
 
-  /// What those behind number i put into places.
+  /// What those after number i put into places.
   std::vector<Op*> stores_behind(size_t i) const {
     std::vector<Op*> stores;
     for (size_t k = i + 1; k < count(); ++k) stores.insert(stores.end(), stores_[k].begin(), stores_[k].end());

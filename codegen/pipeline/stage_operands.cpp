@@ -4,8 +4,8 @@
 //   y = cast(load(b(i)))                        ->     y = cast(load(b(i))); shared_store y, other
 //   acc = dot(x, y, acc)                               s = mma_start(place, other, acc); acc = mma_wait s
 //
-// This is written down one iteration at a time: the pass pipeline, behind layouts, gives places more slots and moves
-// ops between iterations. A place is allocated before the loop that fills it.
+// This is written down one iteration at a time: the pass pipeline, after layout assignment, gives places more slots and
+// moves ops between iterations. A place is allocated before the loop that fills it.
 //
 // A load goes through a copy if it does nothing but feed products of a pipelined loop, transposed or not, and the
 // target has such copies: they move 4, 8 or 16 bytes of a thread and fill with zeros. Where products multiply from
@@ -335,7 +335,7 @@ class ProductStager {
     }
     if (!reached) return false;
     if (!behind) return true;  // it is there already
-    // The copy, its commit, the wait and the read stand behind each other.
+    // The copy, its commit, the wait and the read follow one another.
     if (later.size() < 5 || later[later.size() - 4]->opcode != Opcode::AsyncCopy) return false;
     std::unordered_set<const Op*> comes(later.end() - 4, later.end());
     for (size_t i = later.size(); i-- > 0;) {

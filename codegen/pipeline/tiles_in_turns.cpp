@@ -119,9 +119,9 @@ class TileLoop {
 
   Value* group() const { return group_; }
   Value* exists() const { return exists_; }            ///< a tile at all, ahead of the loop
-  Value* next_exists() const { return next_exists_; }  ///< in the body: one behind this one, which is the other group's
+  Value* next_exists() const { return next_exists_; }  ///< in the body: one after this one, which is the other group's
 
-  // In 64 bits: what comes behind a group's last tile may be no number of the loop's type.
+  // In 64 bits: what comes after a group's last tile may be no number of the loop's type.
   void share() {
     const ForLoop parts(loop_);
     Builder build = before(loop_), inside = before(*parts.body().ops.front());
@@ -147,7 +147,7 @@ class TileLoop {
   Value *group_ = nullptr, *exists_ = nullptr, *next_exists_ = nullptr;
 };
 
-// Whether what the loop over tiles carries are numbers that grow by as much in each iteration, and are not used behind
+// Whether what the loop over tiles carries are numbers that grow by as much in each iteration, and are not used after
 // it.
 bool only_counts(const Op& loop) {
   const ForLoop parts(loop);
@@ -204,7 +204,7 @@ int64_t scratch_of(const Op& op) {
   return bytes;
 }
 
-// From the first op behind the products for which threads exchange data, or which stores, to the last one: what they
+// From the first op after the products for which threads exchange data, or which stores, to the last one: what they
 // exchange it through is common to the groups. None where nothing is stored.
 struct Stretch {
   Op *from = nullptr, *to = nullptr;
@@ -271,7 +271,7 @@ void take_tiles_in_turns(Func& func, Op& copy_warps, const std::vector<Op*>& nes
   const Ring ring(first, outer, inner, slots);
   const Value* carried = within.init(*within.number(turn.slot));
   const size_t slot = *around.number(carried), phase = *around.number(within.init(*within.number(turn.phase)));
-  // The second group's first tile is behind the first one's.
+  // The second group's first tile is after the first one's.
   const Turn begin{around.init(slot), around.init(phase)}, second = ring.behind_tile(first, begin);
   Value* is_first = first.eq(tiles.group(), number(first, 0));
   around.init(slot) = first.select(is_first, begin.slot, second.slot);

@@ -54,7 +54,7 @@ std::optional<ChainedProducts> chained_products(Op& loop) {
 
 // A warpgroup's turn is the second product of an iteration and the first one of the next: what comes between the two
 // is computed while the other warpgroup multiplies. The first one has the first turn. Each passes the turn on as often
-// as the other one waits for it, and so leaves the barriers behind the loop as they were.
+// as the other one waits for it, and so leaves the barriers after the loop as they were.
 void take_turns_across_iterations(const ChainedProducts& products) {
   Op& loop = *products.loop;
   before(*products.second).create(Opcode::TurnWait, {});

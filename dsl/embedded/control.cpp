@@ -31,7 +31,7 @@ const dsl::Val& joined(const Held& held) { return held.number.is_poison() ? held
 
 constexpr const char* kOnlyInside = "this Tile has a value only inside the loop or branch that gave it one";
 
-/// Of the Tiles that hold no values of the kernel before a loop, those without any value have none behind it, whatever
+/// Of the Tiles that hold no values of the kernel before a loop, those without any value have none after it, whatever
 /// its body did; compile-time values must not change.
 class Valueless {
  public:
@@ -129,7 +129,7 @@ class LoopTiles {
   std::vector<dsl::Val> inside_;
 };
 
-/// Where the user's code records a region. If an exception comes out of it, recording goes on behind the op, in case it
+/// Where the user's code records a region. If an exception comes out of it, recording goes on after the op, in case it
 /// is caught.
 class Inside {
  public:

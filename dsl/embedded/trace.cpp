@@ -115,7 +115,7 @@ int Trace::begin_loop() {
   return loop;
 }
 
-// What was recorded behind the beginning of the first of these loops will be another.
+// What was recorded after the beginning of the first of these loops will be another.
 std::optional<Trace::LoopTiles> Trace::repeat_with() const {
   if (changed_.empty()) return std::nullopt;
   int loop = changed_.begin()->first;

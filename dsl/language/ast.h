@@ -48,7 +48,7 @@ struct Expr {
     Comprehension,  ///< text: ( [ {; children[0] the element (a Tuple of key and value in a dict); then operators[i]
                     ///< ("for", "if") with its children: target and iterable, or condition
     Named,          ///< (text := children[0])
-    Format,  ///< an f-string: names[i] before children[i], names.back() behind the last; operators[i] is the child's
+    Format,  ///< an f-string: names[i] before children[i], names.back() after the last; operators[i] is the child's
              ///< conversion and format, "!r:>8"; a child is null where it is no expression
   };
   Kind kind;

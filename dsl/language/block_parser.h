@@ -18,7 +18,7 @@ namespace tegula::language {
 inline constexpr const char* kStatementsPage = "docs/language.md#statements";
 
 /// A position in the lines of a file, and what reads functions from there on. Mistakes go to the diagnostics; the rest
-/// of a function is parsed behind them.
+/// of a function is parsed after them.
 class BlockParser {
  public:
   BlockParser(std::vector<LogicalLine> lines, Diagnostics& diags) : diags_(diags), lines_(std::move(lines)) {}
@@ -30,9 +30,9 @@ class BlockParser {
   std::vector<StmtPtr> parse_host_line();
   /// Whether the line at hand belongs to a block below a line of this indentation.
   bool more(int indent) const { return next_ < lines_.size() && lines_[next_].indent > indent; }
-  /// Whether the line behind the one at hand does.
+  /// Whether the line after the one at hand does.
   bool more_behind(int indent) const { return next_ + 1 < lines_.size() && lines_[next_ + 1].indent > indent; }
-  /// The offset of the first character at or behind `offset` that is no space.
+  /// The offset of the first character at or after `offset` that is no space.
   static size_t word_after(const LogicalLine& line, size_t offset);
   /// Reports what the splitter found wrong with a line.
   static void copy_errors(const std::vector<Diag>& errors, Diagnostics& to);
@@ -68,7 +68,7 @@ class BlockParser {
   StmtPtr parse_loop(Head head, LogicalLine& line);
   /// A piece of a line that can only hold a simple statement.
   void parse_simple(const LogicalLine& line, size_t begin, size_t end, std::vector<StmtPtr>& body);
-  /// The pieces of a line behind its first.
+  /// The pieces of a line after its first.
   void parse_other_pieces(const LogicalLine& line, std::vector<StmtPtr>& body);
   void skip_block(int indent);
 

@@ -32,7 +32,7 @@ Val version_of(std::string_view text) {
 
 }  // namespace
 
-/// One call of such a function. A method gives the result, or poison behind an error that it has reported.
+/// One call of such a function. A method gives the result, or poison after an error that it has reported.
 struct Checker::HostBuiltin {
   Checker& checker;
   const std::string& name;  // as resolved: "python.zip"
@@ -84,7 +84,7 @@ struct Checker::HostBuiltin {
   }
 
   std::optional<std::vector<Val>> items() { return checker.iterate(args[0].value, args[0].loc); }
-  /// The items of all arguments; nullopt behind an error.
+  /// The items of all arguments; nullopt after an error.
   std::optional<std::vector<std::vector<Val>>> all_items() {
     std::vector<std::vector<Val>> out;
     for (const Argument& a : args) {

@@ -95,7 +95,7 @@ Val Checker::make_config(const std::vector<Argument>& args, Loc loc) {
   return make_host(std::move(object));
 }
 
-// What goes into **kwargs, which becomes no argument of a parameter; what is behind the parameters is dropped.
+// What goes into **kwargs, which becomes no argument of a parameter; what is after the parameters is dropped.
 Val Checker::take_keywords(const Function& f, std::vector<Argument>& args) {
   DictObject dict;
   std::optional<Val> whole;

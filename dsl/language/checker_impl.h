@@ -80,7 +80,7 @@ struct Frame {
 /// How statements end.
 struct Outcome {
   enum class Kind {
-    Next,    ///< behind the last one
+    Next,    ///< after the last one
     Jump,    ///< at the end of the body of the loop around them, by a jump or because all that follows has been run
     Return,  ///< with a value, None for a bare return
   } kind = Kind::Next;
@@ -335,7 +335,7 @@ class Checker {
   /// A loop that may be left before its range ends: a While op.
   void run_time_for_with_break(const Stmt& s, const dsl::Range& range);
   ir::Value* while_condition(const Stmt& s, bool always);
-  /// The value of the loop's variable behind it; nothing where it is not simply that of the last iteration.
+  /// The value of the loop's variable after it; nothing where it is not simply that of the last iteration.
   std::optional<Val> last_index(const Stmt& s, const dsl::Range& range, const Val& before);
   void static_for(const Stmt& s, const dsl::Range& range);
   /// Compile-time values that the loop's body assigns are unknown: how often it runs is.

@@ -1,6 +1,6 @@
 // break, continue and return in loops. A jump ends its path through the loop's body and sets the loop's flag, which the
 // loop carries and asks before the next iteration; the paths of a run-time condition meet at the end of the body. A
-// return also carries its value out of the loops, behind which the function returns it.
+// return also carries its value out of the loops, after which the function returns it.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Loops. The names that live before a loop and are assigned in its body are carried: the loop op takes their values,
-// its block has an argument for each, and its results are their values behind the loop.
+// its block has an argument for each, and its results are their values after the loop.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -391,7 +391,7 @@ void Checker::run_time_for_with_break(const Stmt& s, const dsl::Range& range) {
   const dsl::Bounds bounds = dsl::range_bounds(sema_, range);
   const ir::Type index_type = bounds.lower->type;
   sema_.at(s.loc);
-  // The variable keeps its last value behind the loop; without any iteration the one that it had, or the lower bound.
+  // The variable keeps its last value after the loop; without any iteration the one that it had, or the lower bound.
   if (const Expr& target = *s.targets[0]; target.kind == Expr::Kind::Name) {
     auto it = frame_->scope.find(target.text);
     Val old = it != frame_->scope.end() && it->second.unusable.empty() ? it->second.value : Val();

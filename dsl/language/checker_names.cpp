@@ -331,7 +331,7 @@ std::optional<std::string> Checker::missing_star() const {
   return std::nullopt;
 }
 
-// The statements of the module behind the global's own that change it are carried out.
+// The statements of the module after the global's own that change it are carried out.
 Val Checker::changed_global(const Global& global, Val value) {
   for (const GlobalChange& change : module().changes) {
     if (change.statement->loc.line <= global.loc.line || value.is_poison()) continue;

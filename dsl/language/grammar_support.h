@@ -27,7 +27,7 @@ struct Node {
   const char* last = nullptr;
 };
 
-/// a, *b, c: the elements of a tuple, list or subscript, and the end of the comma behind the last one (or null).
+/// a, *b, c: the elements of a tuple, list or subscript, and the end of the comma after the last one (or null).
 struct Items {
   std::vector<Node> nodes;
   const char* comma = nullptr;
@@ -43,7 +43,7 @@ struct Chain {
 struct DictItems {
   std::vector<Node> nodes;
   std::vector<std::pair<std::string, Node>> clauses;
-  size_t lone = 0;  ///< how many are elements of a set: keys, with None behind each
+  size_t lone = 0;  ///< how many are elements of a set: keys, with None after each
 };
 
 struct Arguments {
@@ -97,7 +97,7 @@ class LineContext {
   [[noreturn]] void fail(const char* first, const char* last, std::string message, std::string hint = {}) const;
   /// What to say when `expected` does not stand at `where`.
   SyntaxError expected(const std::string& what, const char* where) const;
-  /// The same for text left over behind a complete statement.
+  /// The same for text left over after a complete statement.
   SyntaxError unexpected(const char* where) const;
 
   /// Counts a level of nesting while the result lives; throws SyntaxError at `where` past the limit.

@@ -113,7 +113,7 @@ struct ReservedParser : x3::parser<ReservedParser> {
     return true;
   }
 };
-/// A name, a name with attributes or a decimal integer that is all of an expression, as what stands behind it tells:
+/// A name, a name with attributes or a decimal integer that is all of an expression, as what stands after it tells:
 /// most arguments, elements and targets are that, and the rules of an expression take many levels to find out.
 struct WholeOperandParser : x3::parser<WholeOperandParser> {
   using attribute_type = Node;

@@ -154,7 +154,7 @@ class Splitter {
     }
   }
 
-  // Goes on behind a line end: one space in the text, then a new segment.
+  // Goes on after a line end: one space in the text, then a new segment.
   void join() {
     newline();
     while (is_blank(peek())) ++pos_;

@@ -1,5 +1,5 @@
 // What stands for a kernel and its arguments on a command line and in a list of kernels: FILE::KERNEL, and the texts
-// behind --arg and --constexpr.
+// after --arg and --constexpr.
 #pragma once
 
 #include <optional>
@@ -47,9 +47,9 @@ void check_argument_name(const Kernel& kernel, const std::string& name);
 /// Types of the launch arguments from "--arg NAME=TYPE[:DIVISOR]": "*f32" is a pointer. An argument that is not named
 /// is int32, of any value; pointers are multiples of 16 unless another divisor is given, "n=i32:16" is one; "n=1" makes
 /// the value 1 a constant; "d=*f16[64,32]" and "d=tensordesc<f16[64,32]>" are descriptors, whose extents and strides
-/// are taken as multiples of 16 unless "{i32:16,i32;i64:8}" behind the brackets gives their types (the last stride is
+/// are taken as multiples of 16 unless "{i32:16,i32;i64:8}" after the brackets gives their types (the last stride is
 /// 1), and which pad with NaN where "nan" ends the text; of "xs=(*f32, i32)" and "p=Point(x=*f32, y==3)" the options
-/// get the form, where an item behind '=' is known at compile time.
+/// get the form, where an item after '=' is known at compile time.
 std::vector<ArgType> parse_arg_types(const Kernel& kernel, const std::vector<std::string>& texts,
                                      LaunchOptions& options);
 /// The texts "NAME=TYPE" that parse_arg_types() makes these types of; none if they cannot stand on one line.

@@ -43,7 +43,7 @@ std::string with_type(const Val& v);
 /// An If op under construction: its two regions and what they yield so far.
 struct Join {
   ir::Op* op = nullptr;
-  ir::Builder outside;  ///< where the code goes on behind the op
+  ir::Builder outside;  ///< where the code goes on after the op
   std::vector<ir::Value*> yields[2];
 };
 Join begin_if(Sema& s, ir::Value* condition);
@@ -52,10 +52,10 @@ void enter(Sema& s, const Join& join, int side);
 std::optional<Val> merge(Sema& s, Join& join, const std::string& name, const Val& a, const Val& b, std::string& why);
 void finish_if(Sema& s, Join& join);
 
-/// The values of what a finished For or While carries, behind it: results, or where the body hands on what it got, the
+/// The values of what a finished For or While carries, after it: results, or where the body hands on what it got, the
 /// values of before.
 std::vector<ir::Value*> values_behind(ir::Op& loop);
-/// Takes out of a finished For or While what its body hands on as it got it. Its values behind the loop are not used
+/// Takes out of a finished For or While what its body hands on as it got it. Its values after the loop are not used
 /// yet.
 void drop_unchanged(ir::Op& loop);
 

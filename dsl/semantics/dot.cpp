@@ -256,7 +256,7 @@ ir::Value* unpack_e2m1(Sema& s, ir::Value* x, int axis, Elem to) {
   if (pairs.is_poison()) return nullptr;
   ir::Value* out = pairs.value();
   const int rank = x->type.rank();
-  if (axis != rank - 1) {  // from the last place to behind the axis
+  if (axis != rank - 1) {  // from the last place to after the axis
     std::vector<int64_t> order;
     for (int i = 0; i <= axis; ++i) order.push_back(i);
     order.push_back(rank);

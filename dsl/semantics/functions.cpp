@@ -98,7 +98,7 @@ Val hint(Sema& s, Args args, ir::attr::Key<ir::Ints> attribute) {
   return s.builder.create(ir::Opcode::Hint, {x}, {}, {{attribute, values}})->result();
 }
 
-/// Puts the promise behind the op that makes x. There x itself becomes the hint's result, so that whatever uses it, or
+/// Puts the promise after the op that makes x. There x itself becomes the hint's result, so that whatever uses it, or
 /// will, has the promise.
 void hint_non_negative(ir::Value* x) {
   ir::Op* def = x->def;

@@ -76,10 +76,10 @@ class Loop {
   Val index() const { return index_; }
   /// Ends the test; a null condition is one after an error.
   void end_test(ir::Value* holds, const std::vector<AtEnd>& ends);
-  /// Ends the body, and code is made behind the loop from now on. The variables' values there: those before the loop
+  /// Ends the body, and code is made after the loop from now on. The variables' values there: those before the loop
   /// where no region changes them.
   std::vector<Val> end_body(const std::vector<AtEnd>& ends);
-  /// Where code goes on behind the op.
+  /// Where code goes on after the op.
   const ir::Builder& outside() const { return outside_; }
 
  private:

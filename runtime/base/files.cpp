@@ -92,7 +92,7 @@ std::error_code make_folders(const fs::path& folder) {
     return {};
   }
   const int why = errno;
-  if (why == EEXIST && fs::is_directory(folder, error)) return {};  // by another process, or named with a / behind it
+  if (why == EEXIST && fs::is_directory(folder, error)) return {};  // by another process, or named with a / after it
   return {why == EEXIST ? ENOTDIR : why, std::generic_category()};
 }
 

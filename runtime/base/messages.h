@@ -8,7 +8,7 @@
 namespace tegula {
 
 enum class MessageKind {
-  Warning,  ///< what was found, behind its place in a source if it has one; the lines below show that, and hints
+  Warning,  ///< what was found, after its place in a source if it has one; the lines below show that, and hints
   Print,    ///< a line of tl.static_print
 };
 using MessageHandler = Function<void(MessageKind kind, std::string_view text)>;

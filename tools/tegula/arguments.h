@@ -30,8 +30,8 @@ using dsl::with_constexprs;
 
 inline constexpr const char* kGlobalHelp = "NAME=VALUE of a module-level name, in place of what the files give it";
 
-/// For behind a mistake that pointers have to do with: a line that names the arguments whose type nothing tells, so
-/// that they are int32. Else empty.
+/// After a mistake about pointers: a line that names the arguments whose type was not given, so
+/// that they are int32; empty if there are none.
 std::string note_of_untyped(const Kernel& kernel, const std::vector<std::string>& args, const CompileError& mistake);
 
 /// Adds --num-warps, --num-stages, ...: a flag for each option of options.def that can have several values; and

@@ -20,7 +20,7 @@ constexpr Elf64_Half kMachine = EM_AARCH64;
 
 enum Section : Elf64_Half { kNone, kData, kSymbols, kSymbolNames, kSectionNames, kNoExecutableStack, kSections };
 
-/// Texts one behind the other, each with its zero byte, as ELF keeps names.
+/// Texts one after the other, each with its zero byte, as ELF keeps names.
 class Names {
  public:
   Elf64_Word add(const std::string& name) {
@@ -45,7 +45,7 @@ Elf64_Sym symbol_at(Elf64_Word name, uint64_t offset, uint64_t size) {
   return symbol;
 }
 
-/// Collects sections behind the file's header.
+/// Collects sections after the file's header.
 class ObjectFile {
  public:
   void add(Section section, const char* name, Elf64_Word type, Elf64_Xword flags, std::string_view content,

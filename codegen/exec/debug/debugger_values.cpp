@@ -118,7 +118,7 @@ void Debugger::Session::do_print(const std::string& arguments, Answer& answer) {
       try {
         return value_event(arguments);
       } catch (const Refusal&) {
-        return events().size();  // with an index behind it, or wrong: told of below
+        return events().size();  // with an index after it, or wrong: told of below
       }
     }();
     if (event < events().size() && place(event).kind == Kind::Constant) {
