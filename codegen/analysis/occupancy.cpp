@@ -82,7 +82,7 @@ int64_t registers_of_stream(const Func& func) {
     if (op->opcode != Opcode::Load && op->opcode != Opcode::Store) continue;
     const Value* pointer = op->operand(0);
     const int64_t accesses = std::max<int64_t>(1, held_elements(pointer->type) / op->get(attr::vector));
-    addresses[pointer] = std::min(pressure.variety(pointer), accesses);
+    addresses[pointer] = std::min(pressure.distinct_registers(pointer), accesses);
   }
   for (const auto& [pointer, different] : addresses) words += kWordsOfAddress * different;
   return words;

@@ -68,7 +68,7 @@ const Value* pointer_base(const Value* pointer) {
   return base_of(pointer, visiting).value_or(nullptr);
 }
 
-bool apart(const Value* pointer, const std::vector<const Value*>& written) {
+bool no_alias(const Value* pointer, const std::vector<const Value*>& written) {
   const Value* base = pointer_base(pointer);
   return std::all_of(written.begin(), written.end(), [&](const Value* w) { return w && base && w != base; });
 }

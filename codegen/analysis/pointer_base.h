@@ -10,7 +10,7 @@ namespace tegula {
 const ir::Value* pointer_base(const ir::Value* pointer);
 
 /// Whether the memory that `pointer` may reach overlaps none of `written`, bases of pointers.
-bool apart(const ir::Value* pointer, const std::vector<const ir::Value*>& written);
+bool no_alias(const ir::Value* pointer, const std::vector<const ir::Value*>& written);
 
 /// Whether the op, regions included, orders memory beyond the dependences of loads: barriers, volatile accesses,
 /// atomics that are not relaxed. If not, `written` receives the bases of what it writes (null: unknown).

@@ -115,14 +115,14 @@ RegisterPressure::Peak RegisterPressure::peak_without(const std::unordered_set<c
 
 // How many different registers an index or pointer tile takes, when those that differ by a constant are one: the
 // constant goes into the instruction. Other values take one a register of their layout.
-int64_t RegisterPressure::variety(const ir::Value* v) {
-  if (auto it = variety_.find(v); it != variety_.end()) return it->second;
-  variety_[v] = held_elements(v->type);  // for what a loop carries around
-  const int64_t n = v->def ? variety_of_result(v) : variety_of_argument(v);
-  return variety_[v] = n;
+int64_t RegisterPressure::distinct_registers(const ir::Value* v) {
+  if (auto it = distinct_.find(v); it != distinct_.end()) return it->second;
+  distinct_[v] = held_elements(v->type);  // for what a loop carries around
+  const int64_t n = v->def ? distinct_of_result(v) : distinct_of_argument(v);
+  return distinct_[v] = n;
 }
 
-int64_t RegisterPressure::variety_of_argument(const ir::Value* v) {
+int64_t RegisterPressure::distinct_of_argument(const ir::Value* v) {
   const int64_t all = held_elements(v->type);
   const ir::Op* op = ir::for_of(v);
   if (!op) return all;
@@ -132,14 +132,14 @@ int64_t RegisterPressure::variety_of_argument(const ir::Value* v) {
   const ir::Value* init = loop.init(*number);
   const bool is_index = v->type.pointer || (v->type.is_integer() && !v->type.is_bool());
   const bool is_loaded_ahead = init->def && init->def->opcode == Opcode::Load;
-  return is_index || is_loaded_ahead ? variety(init) : all;
+  return is_index || is_loaded_ahead ? distinct_registers(init) : all;
 }
 
-int64_t RegisterPressure::variety_of_result(const ir::Value* v) {
+int64_t RegisterPressure::distinct_of_result(const ir::Value* v) {
   const ir::Op& op = *v->def;
   const int64_t all = held_elements(v->type);
   if (op.opcode == Opcode::Load && v->type.layout) return loaded_elements(op);
-  auto of = [&](int i) { return variety(op.operand(i)); };
+  auto of = [&](int i) { return distinct_registers(op.operand(i)); };
   const auto is_float = [](const ir::Value* x) { return x && x->type.is_float() && !x->type.pointer; };
   if (op.has(ir::Elementwise) && std::all_of(op.operands.begin(), op.operands.end(), is_float)) {
     int64_t n = 1;  // what is really different, as scales of rows and columns are
@@ -258,8 +258,8 @@ int RegisterPressure::registers(const ir::Value* v) {
     return param ? 0 : words(type, 1);
   }
   if (v->def && v->def->opcode == Opcode::Constant) return 0;
-  if (type.is_bool()) return int((std::min(variety(v), held_elements(type)) + 15) / 16);
-  int all = words(type, std::min(variety(v), held_elements(type)));
+  if (type.is_bool()) return int((std::min(distinct_registers(v), held_elements(type)) + 15) / 16);
+  int all = words(type, std::min(distinct_registers(v), held_elements(type)));
   // The fragments of a product are fetched step by step.
   return fragments_.contains(v) ? (all + 1) / 2 : all;
 }

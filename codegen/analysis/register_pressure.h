@@ -33,13 +33,13 @@ class RegisterPressure {
 
   /// How many registers an index or pointer tile takes if elements that differ by a constant share one, the constant
   /// being part of the instruction. Other values take one for each register of their layout.
-  int64_t variety(const ir::Value* v);
+  int64_t distinct_registers(const ir::Value* v);
 
  private:
   class Live;
 
-  int64_t variety_of_argument(const ir::Value* v);
-  int64_t variety_of_result(const ir::Value* v);
+  int64_t distinct_of_argument(const ir::Value* v);
+  int64_t distinct_of_result(const ir::Value* v);
   int64_t different(const ir::Value* v) const;
   void find_streamed(const ir::Block& block);
   void find_waves(const ir::Op& product);
@@ -55,7 +55,7 @@ class RegisterPressure {
   std::unordered_map<const ir::Value*, std::vector<const ir::Op*>> users_;  // once for each operand
   std::unordered_set<const ir::Value*> streamed_, fragments_;
   std::unordered_map<const ir::Op*, std::vector<const ir::Value*>> made_of_;  // of what conversions take
-  std::unordered_map<const ir::Value*, int64_t> variety_;
+  std::unordered_map<const ir::Value*, int64_t> distinct_;
   std::unordered_map<const ir::Value*, int> wave_;  // registers of values that are there wave by wave
   Peak peak_;
 };

@@ -292,7 +292,7 @@ class WorkCounter {
       sums_.exchange += times;
       sums_.slots += 2.0 * double(held_elements(type)) * warps_ * times;
     }
-    double n = std::min(double(held_elements(type)), double(registers_.variety(op.result())));
+    double n = std::min(double(held_elements(type)), double(registers_.distinct_registers(op.result())));
     OpCost cost = op_cost(op, few_divisors(op));
     if (is_remainder_of_quotient(op)) cost.slots = 2;
     work(cost, n, double(type.num_elements()), times, cost.slots);
@@ -306,7 +306,7 @@ class WorkCounter {
   bool few_divisors(const ir::Op& op) {
     constexpr double kFew = 4;
     if (op.opcode != Opcode::Div && op.opcode != Opcode::Rem) return false;
-    return kFew * double(registers_.variety(op.operand(1))) <= double(held_elements(op.result()->type));
+    return kFew * double(registers_.distinct_registers(op.operand(1))) <= double(held_elements(op.result()->type));
   }
 
   // Whether the last program to come, as an atomic operation tells it, takes the branch alone: it finishes what all

@@ -82,7 +82,7 @@ bool copies_ahead(const ir::Block& body) {
 }
 
 // Whether a loop runs the iteration with the induction variable `i`.
-llvm::Value* goes_on(Lowering& l, llvm::Value* i, llvm::Value* upper, llvm::Value* step, bool sign) {
+llvm::Value* runs_iteration(Lowering& l, llvm::Value* i, llvm::Value* upper, llvm::Value* step, bool sign) {
   if (!sign) return l.b.CreateICmpULT(i, upper);
   llvm::Value* forward = l.b.CreateICmpSGT(step, llvm::Constant::getNullValue(step->getType()));
   llvm::Value* above = l.b.CreateICmpSGT(i, upper);
@@ -169,7 +169,7 @@ void lower_For(Lowering& l, const ir::Op& op) {
   std::vector<Regs> carried_here;
   for (size_t r = 0; r < loop.carried(); ++r) carried_here.push_back(l.get(loop.arg(r)));
   results.add_incoming(carried_here);
-  l.b.CreateCondBr(goes_on(l, i, upper, step, sign), inside, done);
+  l.b.CreateCondBr(runs_iteration(l, i, upper, step, sign), inside, done);
   l.b.SetInsertPoint(inside);
   l.lower_block(body);
   std::vector<Regs> next = registers_of(l, body.terminator()->operands);

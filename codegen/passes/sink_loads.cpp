@@ -77,7 +77,7 @@ class LoadSinker {
       if (orders_memory(**op, written)) return std::nullopt;
       waits |= (*op)->info().combines() || (*op)->has(Control);
     }
-    if (!out.user || !waits || !apart((*first)->operand(0), written)) return std::nullopt;
+    if (!out.user || !waits || !no_alias((*first)->operand(0), written)) return std::nullopt;
     return out;
   }
 

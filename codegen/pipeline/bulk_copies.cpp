@@ -57,7 +57,7 @@ BulkForm::BulkForm(Func& func, std::vector<Op*>& copies) {
   // Bulk copies read through the asynchronous proxy, which does not see what this launch has written before.
   const std::vector<const Value*> written = written_by(func);
   for (const Op* copy : copies)
-    if (!apart(copy->operand(0), written)) {
+    if (!no_alias(copy->operand(0), written)) {
       why_not_ = "the kernel writes to what it copies";
       return;
     }

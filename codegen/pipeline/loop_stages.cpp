@@ -100,7 +100,7 @@ std::vector<Op*> loads_ahead(const Op& loop) {
       auto of = LoopSources::Source::Invariant;
       for (const Value* v : op->operands)
         if (!v || !v->type.is_place()) of = std::max(of, sources.of(v));
-      if (of == LoopSources::Source::Iteration && apart(op->operands[0], written)) loads.push_back(op.get());
+      if (of == LoopSources::Source::Iteration && no_alias(op->operands[0], written)) loads.push_back(op.get());
     }
     return loads;
   };

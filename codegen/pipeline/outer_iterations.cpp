@@ -84,7 +84,7 @@ std::unique_ptr<OuterIterations> OuterIterations::of(Op& inner, const std::vecto
   std::vector<const Value*> written;
   if (orders_memory(*inner.parent, written)) return nullptr;
   for (const Op* load : loads)
-    if (!apart(pointers_of(*load), written)) return nullptr;
+    if (!no_alias(pointers_of(*load), written)) return nullptr;
   if (!only_sums_up(inner, loads, sources)) return nullptr;
   std::unique_ptr<OuterIterations> outer(new OuterIterations(*loop, inner));
   return outer->follow_from_outer(loads, sources) ? std::move(outer) : nullptr;

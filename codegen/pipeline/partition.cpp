@@ -144,7 +144,7 @@ std::string Partition::why_not_divided(const LoopSchedule& schedule, const std::
   written = written_by(func_);
   for (const Op* copy : schedule.copies) {
     if (!can_copy(*copy, target_)) return "it copies less than 4 bytes at a time";
-    if (copy->opcode != Opcode::BulkCopy && !apart(copy->operand(0), written))
+    if (copy->opcode != Opcode::BulkCopy && !no_alias(copy->operand(0), written))
       return "the kernel may write what it copies";
   }
   return {};

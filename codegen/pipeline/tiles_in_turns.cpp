@@ -53,7 +53,7 @@ class Effects {
     if (meets_other_blocks(op, uses_)) return false;
     switch (op.opcode) {
       case Opcode::Load:  // before the other group has stored what comes before it
-        return !op.get(attr::volatile_) && apart(op.operand(0), written_);
+        return !op.get(attr::volatile_) && no_alias(op.operand(0), written_);
       case Opcode::Store:
       case Opcode::SharedAlloc:
       case Opcode::BulkCopy:

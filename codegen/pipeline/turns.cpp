@@ -73,8 +73,8 @@ void take_turns_in_iterations(const ChainedProducts& products) {
   outside.create(Opcode::TurnPass, {truth(outside, false), outside.lt(parts.lower(), parts.upper())});
   before(*products.first).create(Opcode::TurnWait, {});
   Builder pass = behind(*products.second);
-  Value* goes_on = pass.lt(pass.add(parts.induction(), parts.step()), parts.upper());
-  pass.create(Opcode::TurnPass, {truth(pass, true), goes_on});
+  Value* next_exists = pass.lt(pass.add(parts.induction(), parts.step()), parts.upper());
+  pass.create(Opcode::TurnPass, {truth(pass, true), next_exists});
 }
 
 // Measured on an H200 by attention's loop. Up to 64 columns of values, and with operands of 8 bits, products are so
