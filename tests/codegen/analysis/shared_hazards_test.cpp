@@ -4,25 +4,14 @@
 
 #include <gtest/gtest.h>
 
-#include "codegen/ir/reader.h"
-#include "codegen/ir/verifier.h"
+#include "tests/codegen/function_on_places.h"
 
 namespace tegula {
 namespace {
 
 // Ops that need a barrier ahead, `*` behind those of the asynchronous proxy, and errors, for a function with that body.
 std::vector<std::string> hazards(const std::string& body) {
-  Diagnostics diags;
-  auto func = ir::read(R"(func @f(%0: i32 "n", %1: ptr<f16> "x" div 16) {num_warps = 4} {
-  %2 = splat %1 : tile<64x64xptr<f16>>
-  %3 = constant {value = 0.0} : tile<64x64xf16>
-  %4 = constant {value = 0.0} : tile<64x64xf32>
-  %5 = constant {value = 0} : i32
-  %6 = constant {value = 1} : i32
-  %7 = constant {value = 2} : i32
-)" + body + "  return\n}\n",
-                       "f.tile", diags);
-  EXPECT_TRUE(func && ir::verify(*func, ir::Stage::Tile, diags)) << diags.render();
+  const auto func = function_on_places(body);
   if (!func) return {};
   const SharedHazards found = find_shared_hazards(*func, plan_shared(*func));
   std::vector<std::string> out;

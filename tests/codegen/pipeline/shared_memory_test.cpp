@@ -13,6 +13,7 @@
 #include "codegen/ir/reader.h"
 #include "codegen/passes/pass_manager.h"
 #include "dsl/tegula.h"
+#include "tests/codegen/function_on_places.h"
 
 namespace tegula {
 namespace {
@@ -21,16 +22,7 @@ constexpr int64_t kPlace = 64 * 64 * 2;
 
 // Where the allocs of a function with that body lie, in the order of the program, in places.
 std::vector<int64_t> offsets(const std::string& body) {
-  Diagnostics diags;
-  auto func = ir::read(R"(func @f(%0: i32 "n", %1: ptr<f16> "x" div 16) {num_warps = 4} {
-  %2 = splat %1 : tile<64x64xptr<f16>>
-  %3 = constant {value = 0.0} : tile<64x64xf16>
-  %4 = constant {value = 0.0} : tile<64x64xf32>
-  %5 = constant {value = 0} : i32
-  %6 = constant {value = 1} : i32
-)" + body + "  return\n}\n",
-                       "f.tile", diags);
-  EXPECT_TRUE(func && ir::verify(*func, ir::Stage::Tile, diags)) << diags.render();
+  const auto func = function_on_places(body);
   if (!func) return {};
   const SharedPlan plan = plan_shared(*func);
   std::vector<int64_t> out;
