@@ -364,7 +364,7 @@ class WorkCounter {
   void combine(const ir::Op& op, double times) {
     constexpr double kRun = 4;
     const ir::Type& in = op.operand(0)->type;
-    const bool scan = op.info().rule == ir::ResultRule::EachSame;
+    const bool scan = op.info().combines_in_order();
     double each = 0;
     for (const auto& inner : op.regions[0]->ops) each += op_cost(*inner).slots;
     const double n = double(held_elements(in)), rounds = scan ? 2 : 1;

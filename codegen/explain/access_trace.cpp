@@ -17,10 +17,6 @@ namespace {
 constexpr int64_t kUnknownTrips = 8;
 constexpr int64_t kMostTrips = 1 << 22;  // of a loop that does not end
 
-bool is_access(const ir::Op& op) {
-  return op.opcode == Opcode::Load || op.opcode == Opcode::Store || op.opcode == Opcode::AtomicRmw;
-}
-
 const ir::Value* mask_of(const ir::Op& op) { return op.operand(op.opcode == Opcode::Load ? 1 : 2); }
 
 bool is_index(const ir::Type& type) { return type.pointer || type.is_integer(); }

@@ -27,6 +27,12 @@ struct LaunchFacts {
   std::function<bool(uint64_t address, void* to, size_t bytes)> read = {};
 };
 
+/// Whether the op accesses global memory, by the pointers that are its first operand. (Tile IR before any pass has no
+/// other such ops.)
+inline bool is_access(const ir::Op& op) {
+  return op.opcode == ir::Opcode::Load || op.opcode == ir::Opcode::Store || op.opcode == ir::Opcode::AtomicRmw;
+}
+
 /// One execution of an op that accesses global memory.
 struct Access {
   const ir::Op* op;

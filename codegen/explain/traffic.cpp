@@ -84,10 +84,9 @@ class Counter {
   Counter(const ir::Func& func, const LaunchFacts& launch, const CacheSizes& caches)
       : func_(func), launch_(launch), caches_(caches), trace_(func, launch) {
     ir::walk(func.body, [&](const ir::Op& op) {
-      if (op.opcode == ir::Opcode::Load || op.opcode == ir::Opcode::Store || op.opcode == ir::Opcode::AtomicRmw) {
-        number_[&op] = int(out_.accesses.size());
-        out_.accesses.push_back({&op, -1});
-      }
+      if (!is_access(op)) return;
+      number_[&op] = int(out_.accesses.size());
+      out_.accesses.push_back({&op, -1});
     });
   }
 

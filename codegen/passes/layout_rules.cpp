@@ -14,7 +14,7 @@ bool is_layout_free(const ir::Op& op) {
 }
 
 bool keeps_layout(const ir::Op& op) {
-  return op.has(ir::Elementwise) || op.info().rule == ir::ResultRule::EachSame || op.opcode == Opcode::MapElementwise ||
+  return op.has(ir::Elementwise) || op.info().combines_in_order() || op.opcode == Opcode::MapElementwise ||
          op.opcode == Opcode::MmaWait;
 }
 
