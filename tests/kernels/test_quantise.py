@@ -59,8 +59,9 @@ class Quantise(Case):
         return out.numpy()
 
     def check(self, found, y, format, what):
-        if format == "f8":
-            return np.testing.assert_array_equal(found, self.float8(y), what)
+        if format == "f8":  # a quotient next to a tie may go either way
+            below, above = self.float8(y * (1 - 2**-22)), self.float8(y * (1 + 2**-22))
+            return self.assertTrue(((found == below) | (found == above)).all(), what)
         exact = codes(y, format)
         if not (found == exact).all():  # only where a quotient is next to a tie
             shape = y.shape[1]
