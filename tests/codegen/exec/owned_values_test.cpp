@@ -45,6 +45,8 @@ TEST(OwnedValues, ReductionsWithinWarps) {
            "v = tl.load(z + i)\n    s = tl.sum(v, 0)\n    tl.store(x + i, v + s + 1)",
            "v = tl.load(z + i, mask=i < 30, other=0)\n    m, j = tl.max(v, 0, return_indices=True)\n"
            "    tl.store(x + i, v * 2 + m + j + 1)",
+           "j = tl.arange(0, 1)[None, :]\n    v = tl.load(z + j)\n"  // one element, of which all threads have a copy
+           "    tl.store(x + j, v + tl.max(v * v, 1)[:, None] + 1)",
            "for k in range(n):\n        v = tl.load(z + i) * tl.load(y + i)\n        s = tl.sum(v, 0)\n"
            "        tl.store(x + i, v + s + k + 1)",
            "v = tl.load(z + tl.arange(0, 4)[:, None] * 8 + tl.arange(0, 8)[None, :])\n"
