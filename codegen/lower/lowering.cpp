@@ -347,7 +347,8 @@ llvm::Value* Lowering::site_of_load(const ir::Op& op) {
   const uint32_t copies = bits_of_copies(op.result()->type.layout.get());
   if (!copies) return number;
   if (!owned_) owned_.emplace(func);
-  return owned_->contains(op.result()) ? i32(int64_t(number->getZExtValue() | uint64_t(copies) << kSiteBits)) : number;
+  const uint64_t unused = copies & owned_->unused_bits(op.result());
+  return i32(int64_t(number->getZExtValue() | unused << kSiteBits));
 }
 
 void Lowering::barrier(const Loc& loc) {
@@ -522,8 +523,7 @@ llvm::Value* Lowering::linear_index(const ir::Type& type, int r) {
 }
 
 uint32_t Lowering::bits_of_copies(const LinearLayout* layout) const {
-  return layout ? uint32_t(layout->free_mask(Dim::Lane)) | uint32_t(layout->free_mask(Dim::Warp)) << 5
-                : uint32_t(num_warps() * 32 - 1);
+  return tegula::bits_of_copies(layout, num_warps());
 }
 
 llvm::Value* Lowering::is_owner(const LinearLayout* layout) {

@@ -186,6 +186,7 @@ std::string Checker::watched_name(const std::string& name) const {
 
 void Checker::watch_parameters() {
   if (!sema_.watched || host_ || unknown_) return;
+  if (const std::string function = watched_function(); !function.empty()) dsl::watch_call(sema_, function);
   for (const auto& [name, binding] : frame_->scope) {
     sema_.at(binding.loc);
     dsl::watch_name(sema_, watched_name(name), binding.value);

@@ -45,6 +45,10 @@ void watch_statement(Sema& s, const std::string& function) {
   if (may_watch(s)) create_watch(s, function.empty() ? "statement" : "statement " + function, {});
 }
 
+void watch_call(Sema& s, const std::string& function) {
+  if (may_watch(s)) create_watch(s, "call " + function, {});
+}
+
 void watch_name(Sema& s, const std::string& name, const Val& value) {
   if (!may_watch(s)) return;
   if (ir::Value* made = value.value()) {

@@ -90,6 +90,8 @@ std::string text_of(const Val& x);
 
 /// That a statement begins, at the builder's place.
 void watch_statement(Sema& s, const std::string& function = {});
+/// That the function is called: what its names have got before was in an earlier call.
+void watch_call(Sema& s, const std::string& function);
 /// That a name has got this value; of a tuple each part by a name of its own, "name[0]" or "name.field".
 void watch_name(Sema& s, const std::string& name, const Val& value);
 /// That the values are about to be stored; `what` is "store" or "atomic". The mask may be null.

@@ -25,6 +25,7 @@ class Debugger::Session {
   explicit Session(const Recording& recording) : recording_(recording) {
     for (size_t i = 0; i < events().size(); ++i) {
       if (recording.place_of(events()[i]).kind == Kind::Statement) stops_.push_back(i);
+      if (recording.place_of(events()[i]).kind == Kind::Call) calls_.insert(recording.place_of(events()[i]).name);
       all_threads_ = std::max(all_threads_, events()[i].arrived);
     }
   }
@@ -83,9 +84,10 @@ class Debugger::Session {
   /// What the statement here stores, or else the last one that did: "@pointers", "@values", "@mask"; of its second
   /// store "@values2".
   size_t stored_event(const std::string& name) const;
-  /// The latest event that gave the name a value: one of the function at hand, else of the kernel. A Refusal where
-  /// there is none.
+  /// The latest event that gave the name a value: one of the function at hand, else of the kernel. Names of a function
+  /// are those of its latest call. A Refusal where there is none.
   size_t value_event(const std::string& name) const;
+  std::string function_of(const std::string& name) const;
   /// Splits "name[...]" or "name [...]"; the view is of the name's value.
   TileView tile(const std::string& arguments, std::string& name, std::string& index) const;
   static TileSlice slice_of(const TileView& tile, const std::string& index);
@@ -114,10 +116,11 @@ class Debugger::Session {
   void do_quit(const std::string&, Answer&) { over = true; }
 
   const Recording& recording_;
-  std::vector<size_t> stops_;  ///< the events that are statements
-  size_t at_ = 0;              ///< of these, the one about to begin; their number: the end
-  uint32_t all_threads_ = 0;   ///< that carry out statements
-  std::set<int> breaks_;       ///< lines
+  std::vector<size_t> stops_;    ///< the events that are statements
+  std::set<std::string> calls_;  ///< the functions that are called
+  size_t at_ = 0;                ///< of these, the one about to begin; their number: the end
+  uint32_t all_threads_ = 0;     ///< that carry out statements
+  std::set<int> breaks_;         ///< lines
   std::map<std::string, std::vector<std::string>> sources_;
 };
 

@@ -30,15 +30,24 @@ size_t Debugger::Session::stored_event(const std::string& name) const {
                             fmt::join(known, ", "))};
 }
 
+// The function whose name it is, "function.name"; empty: the kernel's own.
+std::string Debugger::Session::function_of(const std::string& name) const {
+  const std::string function = name.substr(0, name.find('.'));
+  return calls_.contains(function) && function != name ? function : "";
+}
+
 size_t Debugger::Session::value_event(const std::string& name) const {
   if (events().empty()) throw Refusal{kNothing};
   if (name.starts_with('@')) return stored_event(name);
   std::vector<std::string> known;
   const std::string own = function().empty() ? name : function() + "." + name;
   std::optional<size_t> of_kernel;
+  std::set<std::string> earlier;  // functions: what comes up now was given in an earlier call
   for (size_t event = event_of(at_); event-- > 0;) {
     const RecordedPlace& given = place(event);
+    if (given.kind == Kind::Call) earlier.insert(given.name);
     if (given.kind != Kind::Assign && given.kind != Kind::Constant) continue;
+    if (earlier.contains(function_of(given.name))) continue;
     if (given.name == own) return event;
     if (given.name == name && !of_kernel) of_kernel = event;
     known.push_back(given.name);
@@ -95,8 +104,12 @@ std::string Debugger::Session::who(uint32_t thread) const {
 
 void Debugger::Session::do_names(const std::string&, Answer& answer) {
   std::map<std::string, size_t> latest;
-  for (size_t event = 0; event < event_of(at_); ++event)
-    if (place(event).kind == Kind::Assign || place(event).kind == Kind::Constant) latest[place(event).name] = event;
+  for (size_t event = 0; event < event_of(at_); ++event) {
+    const RecordedPlace& given = place(event);
+    if (given.kind == Kind::Assign || given.kind == Kind::Constant) latest[given.name] = event;
+    if (given.kind == Kind::Call)
+      std::erase_if(latest, [&](const auto& of) { return function_of(of.first) == given.name; });
+  }
   answer.json["names"] = Json::array();
   if (events().empty()) answer.text += kNothing + std::string("\n");
   size_t width = 0;

@@ -13,8 +13,8 @@ namespace tegula {
 namespace {
 
 using Kind = RecordedPlace::Kind;
-constexpr const char* kKinds[] = {"statement", "assign", "constant", "store", "atomic"};
-constexpr int kFormat = 2;  ///< of files
+constexpr const char* kKinds[] = {"statement", "assign", "constant", "store", "atomic", "call"};
+constexpr int kFormat = 3;  ///< of files
 
 /// Cuts the text up to the separator, or all of it, off.
 std::string cut(std::string& text, char separator) {

@@ -16,10 +16,11 @@ namespace tegula {
 /// A place of the code that tells of something.
 struct RecordedPlace {
   /// A statement begins; a name gets a value of the kernel, or one known at compile time; a store or an atomic
-  /// operation is about to begin, with three places in a row: "pointers", "values" and, where there is one, "mask".
-  enum class Kind : uint8_t { Statement, Assign, Constant, Store, Atomic };
+  /// operation is about to begin, with three places in a row: "pointers", "values" and, where there is one, "mask"; a
+  /// function is called, whose parameters get their values next.
+  enum class Kind : uint8_t { Statement, Assign, Constant, Store, Atomic, Call };
   Kind kind = Kind::Statement;
-  std::string name;      ///< of a statement that of its function; empty in the kernel itself
+  std::string name;      ///< of a statement that of its function, empty in the kernel itself; of a call the function's
   std::string constant;  ///< the value, as Python's str() has it
   std::string file;
   int line = 0, column = 0;

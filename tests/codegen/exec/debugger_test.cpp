@@ -151,6 +151,42 @@ TEST_F(DebuggerTest, NamesOfFunctions) {
   EXPECT_FALSE(Json::parse(debugger.execute("where").json).contains("function"));
 }
 
+// A name that the second call has not come to yet is not that of the first one.
+TEST_F(DebuggerTest, NamesOfASecondCall) {
+  auto device = make_emulator({});
+  Array<float> x(*device, iota(32)), y(*device, 32);
+  Recording recording;
+  device->record_program(&recording, {0, 0, 0});
+  const std::string text =
+      "import triton\nimport triton.language as tl\n@triton.jit\ndef inner(v):\n    w = v * 3\n    return w\n"
+      "@triton.jit\ndef outer(v):\n    u = inner(v) + 1\n    if v.shape[0] == 32:\n        u = inner(u)\n    return u\n"
+      "@triton.jit\ndef kernel(x, y):\n    i = tl.arange(0, 32)\n    a = outer(tl.load(x + i))\n"
+      "    tl.store(y + i, outer(outer(a)))\n    b = a\n";
+  Program::parse(text, "calls.py")
+      .kernel("kernel")
+      .launch(*device, {1}, {.num_warps = 1, .debug = 2}, reinterpret_cast<float*>(x.address()),
+              reinterpret_cast<float*>(y.address()));
+  Debugger debugger(recording);
+  const auto print = [&](const std::string& name) { return debugger.execute("print " + name).text; };
+  debugger.execute("break 5");
+  debugger.execute("continue");
+  EXPECT_CONTAINS(print("w"), "'w' has no value yet; it gets one in line 5");
+  debugger.execute("step");
+  EXPECT_CONTAINS(print("inner.w[1]"), "3");
+  debugger.execute("continue");
+  EXPECT_CONTAINS(print("v[1]"), "inner.v[1]: float32[32], line 11");
+  for (const char* name : {"w", "inner.w"}) EXPECT_CONTAINS(print(name), "has no value yet; it gets one in line 5");
+  EXPECT_EQ(debugger.execute("names").text.find("inner.w "), std::string::npos);
+  EXPECT_CONTAINS(debugger.execute("names").text, "outer.u ");
+  debugger.execute("continue");  // within the next call of outer
+  EXPECT_EQ(debugger.execute("names").text.find("outer.u "), std::string::npos);
+  debugger.execute("delete");
+  debugger.execute("break 18");
+  debugger.execute("continue");
+  EXPECT_CONTAINS(print("outer.u[1]"), "1: 1002");
+  EXPECT_CONTAINS(print("inner.w[1]"), "1: 1002");
+}
+
 // Pointers are told by the array that they are computed from, also where they point out of it.
 TEST_F(DebuggerTest, PointersOfTwoArrays) {
   std::ofstream(file_) << R"(import triton

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <string>
@@ -197,6 +198,30 @@ inline void tell_planted(size_t found, size_t planted) {
 }
 
 #define EXPECT_CONTAINS(text, part) EXPECT_NE(std::string(text).find(part), std::string::npos) << (text)
+
+/// A fault planted in code by hand.
+struct PlantedFault {
+  std::string what;
+  std::string error;                ///< that the emulator told
+  std::vector<std::string> wanted;  ///< what it must say, the places among it
+};
+/// `of(seed)`: the faults, when threads run in the order of the seed. Each must be found in all orders.
+template <class Of>
+void expect_planted(const std::vector<uint64_t>& seeds, const Of& of) {
+  std::vector<bool> found;
+  for (uint64_t seed : seeds) {
+    const std::vector<PlantedFault> faults = of(seed);
+    found.resize(faults.size(), true);
+    for (size_t i = 0; i < faults.size(); ++i) {
+      SCOPED_TRACE(fmt::format("{}, seed {}", faults[i].what, seed));
+      for (const std::string& part : faults[i].wanted) {
+        if (faults[i].error.find(part) == faults[i].error.npos) found[i] = false;
+        EXPECT_CONTAINS(faults[i].error, part);
+      }
+    }
+  }
+  tell_planted(size_t(std::count(found.begin(), found.end(), true)), found.size());
+}
 
 inline std::vector<float> iota(size_t n, float first = 0) {
   std::vector<float> v(n);

@@ -38,9 +38,36 @@ TEST(OwnedValues, InPlaceThroughTwoParameters) {
   }
 }
 
-TEST(OwnedValues, WhatReachesOtherThreadsStillRaces) {
+// Each warp reduces what it has loaded, and the first one's results are stored.
+TEST(OwnedValues, ReductionsWithinWarps) {
   for (const char* body : {
            "v = tl.load(z + i)\n    tl.store(y, tl.sum(v, 0))\n    tl.store(x + i, v + 1)",
+           "v = tl.load(z + i)\n    s = tl.sum(v, 0)\n    tl.store(x + i, v + s + 1)",
+           "v = tl.load(z + i, mask=i < 30, other=0)\n    m, j = tl.max(v, 0, return_indices=True)\n"
+           "    tl.store(x + i, v * 2 + m + j + 1)",
+           "j = tl.arange(0, 1)[None, :]\n    v = tl.load(z + j)\n"  // one element, of which all threads have a copy
+           "    tl.store(x + j, v + tl.max(v * v, 1)[:, None] + 1)",
+           "for k in range(n):\n        v = tl.load(z + i) * tl.load(y + i)\n        s = tl.sum(v, 0)\n"
+           "        tl.store(x + i, v + s + k + 1)",
+           "v = tl.load(z + tl.arange(0, 4)[:, None] * 8 + tl.arange(0, 8)[None, :])\n"
+           "    tl.store(x + tl.arange(0, 4)[:, None] * 8 + tl.arange(0, 8)[None, :], v + tl.sum(v, 1)[:, None] + 1)",
+       }) {
+    SCOPED_TRACE(body);
+    for (uint64_t seed : {0, 1, 2}) EXPECT_EQ(error_of_kernel(body, seed), "no error");
+  }
+}
+
+TEST(OwnedValues, WhatReachesOtherThreadsStillRaces) {
+  for (const char* body : {
+           "v = tl.load(z + i)\n    tl.store(x + i, v + 1)\n    tl.store(y + tl.arange(0, 128), tl.sum(v, 0) + "
+           "tl.arange(0, "
+           "128))",
+           "v = tl.load(z + i)\n    if tl.sum(v, 0) == 5:\n        tl.store(y + 1, 1)\n    tl.store(x + i, v + 1)",
+           "v = tl.load(z + i)\n    tl.store(x + i, tl.load(y + i + tl.sum(v, 0)) + 1)",
+           "v = tl.load(z + i)\n    for k in range(tl.sum(v, 0)):\n        tl.store(y + k, 1)\n    tl.store(x + i, v + "
+           "1)",
+           "v = tl.load(z + i)\n    s = tl.sum(v, 0)\n    for k in range(n):\n        s = s * 3 + k\n"
+           "    tl.store(x + i, v + 1)\n    tl.store(y + tl.arange(0, 128), s + tl.arange(0, 128))",
            "v = tl.load(z + i)\n    tl.store(y + i, tl.cumsum(v, 0))\n    tl.store(x + i, v + 1)",
            "v = tl.load(z + i)\n    tl.store(x + i, v + 1)\n    tl.store(y + tl.arange(0, 128), tl.broadcast_to(v[:, "
            "None], 32, 4).reshape(128))",

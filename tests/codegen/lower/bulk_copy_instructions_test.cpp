@@ -136,11 +136,6 @@ TEST(BulkCopy, FaultsOfPhases) {
                 "the mbarrier at offset 1024 of shared memory is used, but not initialised: an mbarrier_init, or a "
                 "barrier after it, is missing before, or an mbarrier_inval came too early" +
                 at(3));
-  EXPECT_EQ(fault(expect(512) + copy("%to")),
-            begin +
-                "a bulk copy to offset 1024 of shared memory is under way when the program ends; a wait for its "
-                "phase is missing" +
-                at(3));
   EXPECT_EQ(fault(expect(512) + copy("%to") + "  call void @tegula.hw.mbarrier_inval(i32 %b0, i1 true, i32 5)\n"),
             begin +
                 "mbarrier_inval of the mbarrier at offset 0 of shared memory, for which threads wait or copies are "
@@ -152,36 +147,13 @@ TEST(BulkCopy, FaultsOfPlaces) {
   const std::string begin = "kernel 'k': ";
   const std::string load = "  %v = call i32 @tegula.hw.ld_shared_b32(i32 %to, i32 5)\n";
   const std::string store = "  call void @tegula.hw.st_shared_b32(i32 %to, i32 7, i1 true, i32 5)\n";
-  for (uint64_t seed : {0, 1, 2, 3}) {
+  for (uint64_t seed : {0, 1, 2, 3})
     EXPECT_EQ(fault(expect(512) + copy("%to") + load + wait(), words(), fence(), seed),
               begin +
                   "a read of shared memory at offset 1024, which a bulk copy issued at k.py:3:5 writes; a wait for "
                   "its phase is missing" +
                   at(5));
-    EXPECT_EQ(fault(expect(512) + copy("%to") + store + wait(), words(), fence(), seed),
-              begin +
-                  "a write to shared memory at offset 1024, which a bulk copy issued at k.py:3:5 writes as well; a "
-                  "wait for its phase is missing" +
-                  at(5));
-  }
-  EXPECT_EQ(fault(expect(1024) + copy("%to") + copy("%to", 16, 0, 6) + wait()),
-            begin +
-                "a write to shared memory at offset 1024, which a bulk copy issued at k.py:3:5 writes as well; a "
-                "wait for its phase is missing" +
-                at(6));
-  EXPECT_EQ(fault(store + expect(512) + copy("%to") + wait()),
-            begin +
-                "a bulk copy writes shared memory at offset 1024 that thread 0 stored at k.py:5:5, and no "
-                "fence_async_shared lies between: neither of that thread after the store nor of this one after a "
-                "barrier after it" +
-                at(3));
   EXPECT_EQ(fault(store + fence() + expect(512) + copy("%to") + wait()), "no error");
-  EXPECT_EQ(fault(expect(512) + copy("%to") + wait(), words(), ""),
-            begin +
-                "a bulk copy counts for the mbarrier in shared memory at offset 0 that thread 0 stored at k.py:1:5, "
-                "and no fence_async_shared lies between: neither of that thread after the store nor of this one "
-                "after a barrier after it" +
-                at(3));
   const std::string odd = "  %odd = add i32 %to, 64\n", far = "  %far = add i32 %b0, 16384\n";
   EXPECT_EQ(fault(odd + expect(512) + copy("%odd")),
             begin + "a bulk copy to offset 1088 of shared memory, which is not a multiple of 128" + at(3));
@@ -194,10 +166,58 @@ TEST(BulkCopy, FaultsOfPlaces) {
       begin + "out-of-bounds write of 512 bytes in shared memory at offset 16384; the program has 16384 bytes" + at(3));
 }
 
+// What threads store and load beside what the asynchronous proxy writes.
+TEST(BulkCopy, ProxyFaults) {
+  const auto store = [](int offset) {
+    return fmt::format(
+        "  %s{0} = add i32 %to, {0}\n  call void @tegula.hw.st_shared_b32(i32 %s{0}, i32 7, i1 true, i32 5)\n", offset);
+  };
+  const auto load = [](int offset) {
+    return fmt::format("  %l{0} = add i32 %to, {0}\n  %v{0} = call i32 @tegula.hw.ld_shared_b32(i32 %l{0}, i32 5)\n",
+                       offset);
+  };
+  const std::string copied = expect(512) + copy("%to"), second = copy("%next", 0, 0, 6, "%b1");
+  const std::string unseen = "thread 0 stored at k.py:5:5, and no fence_async_shared lies between",
+                    under_way = "which a bulk copy issued at k.py:3:5 writes",
+                    no_wait = "a wait for its phase is missing";
+  expect_planted({0, 1, 2, 3}, [&](uint64_t seed) {
+    const auto of = [&](const std::string& steps) { return fault(steps, words(), fence(), seed); };
+    return std::vector<PlantedFault>{
+        {"a store, no fence", of(store(0) + copied + wait()), {"offset 1024 that " + unseen, at(3)}},
+        {"a fence ahead of the store", of(fence() + store(0) + copied + wait()), {"offset 1024 that " + unseen, at(3)}},
+        {"a store to the end of the box", of(store(508) + copied + wait()), {unseen, at(3)}},
+        {"one of two stores is behind the fence",
+         of(store(0) + fence() + store(128) + copied + wait()),
+         {"offset 1152 that " + unseen, at(3)}},
+        {"a store between two copies", of(copied + wait() + store(0) + copied + wait(1)), {unseen, at(3)}},
+        {"a barrier that is made known to no proxy",
+         fault(copied + wait(), words(), "", seed),
+         {"the mbarrier in shared memory at offset 0 that thread 0 stored at k.py:1:5, and no fence_async_shared lies",
+          at(3)}},
+        {"a load under way",
+         of(copied + load(0) + wait()),
+         {"a read of shared memory at offset 1024", under_way, at(5)}},
+        {"a load of the last word under way", of(copied + load(508) + wait()), {"a read", under_way, no_wait, at(5)}},
+        {"a load behind a wait for the phase before",
+         of(copied + wait(1) + load(0) + wait()),
+         {"a read", under_way, no_wait, at(5)}},
+        {"a load behind a wait for another copy",
+         of(expect(512, 2, "%b1") + second + copied + wait(0, 4, "%b1") + load(0) + wait()),
+         {"a read", under_way, no_wait, at(5)}},
+        {"a store under way", of(copied + store(0) + wait()), {"a write to shared memory", under_way, no_wait, at(5)}},
+        {"two copies to one place",
+         of(expect(1024) + copy("%to") + copy("%to", 16, 0, 6) + wait()),
+         {"a write to shared memory at offset 1024", under_way, no_wait, at(6)}},
+        {"the program ends under way", of(copied), {"is under way when the program ends", at(3)}},
+        {"a map that is none of the launch's",
+         of(expect(512) + copy("%to", 0, 0, 3, "%b0", "4096") + wait()),
+         {"a tensor map that is none of the launch's", at(3)}},
+    };
+  });
+}
+
 TEST(BulkCopy, FaultsOfMaps) {
   const std::string begin = "kernel 'k': ";
-  EXPECT_EQ(fault(expect(512) + copy("%to", 0, 0, 3, "%b0", "4096") + wait()),
-            begin + "a bulk copy takes a tensor map that is none of the launch's" + at(3));
   EXPECT_EQ(fault("  call void @tegula.hw.bulk_copy_1d(i32 %to, i64 %map, i32 %b0, i32 0, i1 true, i32 3)\n"),
             begin + "a bulk copy of 1 dimensions by a tensor map of 2" + at(3));
   EXPECT_CONTAINS(fault(expect(512) + copy("%to", 0, 60) + wait(), words(128)), "out-of-bounds read of 64 bytes at 0x");

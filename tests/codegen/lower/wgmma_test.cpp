@@ -131,46 +131,64 @@ TEST(Wgmma, NothingIsThereBeforeTheWait) {
   EXPECT_EQ(run(s, problem), problem.expected) << "an empty group is pending";
 }
 
-TEST(Wgmma, FaultsOfMissingSynchronisation) {
-  const char* changed =
-      "wgmma: an operand in shared memory was written between the instruction and the wait for it; a wait for a copy "
-      "or a "
-      "barrier is missing before it, or a wait for it before the next write\n  at k.py:4:5";
-  const std::string barrier = "  call void @tegula.hw.barrier(i32 2)\n";
-  Multiplication s;
-  auto without = [](std::string text, const std::string& line) {
-    size_t at = text.find(line);
-    return text.erase(at, line.size());
+// What threads store and copy beside what products read through the asynchronous proxy.
+TEST(Wgmma, ProxyFaults) {
+  const std::string barrier = "  call void @tegula.hw.barrier(i32 2)\n",
+                    fence = "  call void @tegula.hw.fence_async_shared()\n",
+                    fences = "  call void @tegula.hw.wgmma_fence()\n",
+                    copy_wait = "  call void @tegula.hw.cp_async_wait.0()\n";
+  const std::string issued = "\n  at k.py:4:5", no_fence = "and no fence_async_shared lies between";
+  const auto stored = [](int offset) {
+    return fmt::format("wgmma reads shared memory at offset {} that thread 0 stored at k.py:7:5, ", offset);
   };
-  EXPECT_EQ(fault(s), "no error");
-  Multiplication no_barrier = s;
-  no_barrier.before = without(s.before, barrier);
-  for (uint64_t seed : {1, 2, 3}) EXPECT_CONTAINS(fault(no_barrier, seed), changed);
-  Multiplication no_fence = s;
-  no_fence.before = without(s.before, "  call void @tegula.hw.wgmma_fence()\n");
-  EXPECT_CONTAINS(fault(no_fence), "wgmma: its registers were set since the warp's last wait, and no wgmma_fence lies");
-  // A fence of the threads that store or of those that read.
-  const std::string fence = "  call void @tegula.hw.fence_async_shared()\n",
-                    fences = "  call void @tegula.hw.wgmma_fence()\n";
-  Multiplication unseen = s;
-  unseen.before = without(s.before, fence);
-  EXPECT_CONTAINS(fault(unseen),
-                  "wgmma reads shared memory at offset 4096 that thread 0 stored at k.py:1:5, and no "
-                  "fence_async_shared lies between");
-  Multiplication late = unseen;
-  late.before = without(unseen.before, fences) + fence + fences;
-  EXPECT_EQ(fault(late), "no error");
-  Multiplication early = s;
-  early.before = fence + unseen.before;
-  EXPECT_CONTAINS(fault(early), "no fence_async_shared lies between");
-  Multiplication no_copy_wait = s;
-  no_copy_wait.before = without(s.before, "  call void @tegula.hw.cp_async_wait.0()\n");
-  no_copy_wait.after = "  call void @tegula.hw.cp_async_wait.0()\n";
-  EXPECT_CONTAINS(fault(no_copy_wait), changed);
-  Multiplication written = s;
-  written.after = fmt::format(
-      "  %wa = add i32 %base, {}\n  call void @tegula.hw.st_shared_b32(i32 %wa, i32 1, i1 true, i32 7)\n", kBt);
-  EXPECT_CONTAINS(fault(written), changed);
+  const auto store = [](const char* name, int at, int site) {
+    return fmt::format(
+        "  %{0} = add i32 %base, {1}\n  %{0}_first = icmp eq i32 %t, 0\n"
+        "  call void @tegula.hw.st_shared_b32(i32 %{0}, i32 1, i1 %{0}_first, i32 {2})\n",
+        name, at, site);
+  };
+  const auto fault_of = [](uint64_t seed, const std::string& before, const std::string& after = "") {
+    Multiplication s;
+    s.before = before, s.after = after;
+    auto device = make_emulator({.threads = 1, .seed = seed, .check_races = true});
+    return error_of([&] { run_on(*device, s, Problem(s)); });
+  };
+  EXPECT_EQ(fault_of(0, copy_wait + fence + barrier + fences), "no error");
+  EXPECT_EQ(fault_of(0, copy_wait + barrier + fence + fences), "no error") << "of the threads that read";
+  const std::string ready = copy_wait + fence + barrier + fences;
+  Multiplication written;
+  written.before = ready, written.after = store("early", kAt, 7);
+  EXPECT_CONTAINS(fault(written),
+                  "wgmma: an operand in shared memory was written between the instruction and the wait for it; a wait "
+                  "for a copy or a barrier is missing before it, or a wait for it before the next write" +
+                      issued);
+  expect_planted({0, 1, 2, 3}, [&](uint64_t seed) {
+    return std::vector<PlantedFault>{
+        {"no fence", fault_of(seed, copy_wait + barrier + fences), {" stored at k.py:1:5", no_fence, issued}},
+        {"a fence ahead of the wait",
+         fault_of(seed, fence + copy_wait + barrier + fences),
+         {" stored at k.py:1:5", no_fence, issued}},
+        {"a store to A behind the fence",
+         fault_of(seed, copy_wait + fence + barrier + store("late", kAt, 7) + barrier + fences),
+         {stored(kAt), no_fence, issued}},
+        {"a store to B behind the fence",
+         fault_of(seed, copy_wait + fence + barrier + store("late", kBt + 16, 7) + barrier + fences),
+         {stored(kBt + 16), no_fence, issued}},
+        {"no barrier", fault_of(seed, copy_wait + fence + fences), {"race: ", "k.py:1:5", "k.py:4:5"}},
+        {"no wait for the copies",
+         fault_of(seed, fence + barrier + fences, copy_wait),
+         {"race: ", "k.py:1:5", "k.py:4:5"}},
+        {"a store to another warp's rows of A before the wait",
+         fault_of(seed, ready, store("early", kAt + 32 * 128, 7)),
+         {"race: ", "k.py:7:5", "k.py:4:5"}},
+        {"a store to B before the wait",
+         fault_of(seed, ready, store("early", kBt, 7)),
+         {"race: ", "k.py:7:5", "k.py:4:5"}},
+        {"no fence of registers",
+         fault_of(seed, copy_wait + fence + barrier),
+         {"wgmma: its registers were set since the warp's last wait, and no wgmma_fence lies", issued}},
+    };
+  });
 }
 
 // In place of a wait for the groups and a barrier: the threads' fence after that wait covers the copies of all.
