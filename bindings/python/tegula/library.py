@@ -115,6 +115,8 @@ def declare(lib):
     function("debugger_execute", i32, p, text, p, p, p)
     function("debugger_release", None, p)
     function("advise_fusion", i32, p, size, p, size, p, p)
+    function("prewarm", i32, p, text, p)
+    function("seal", None)
     function("num_entries", size)
     function("entry", i32, size, p)
     function("entry_operand", i32, size, size, p)
