@@ -117,6 +117,7 @@ def declare(lib):
     function("advise_fusion", i32, p, size, p, size, p, p)
     function("prewarm", i32, p, text, p)
     function("seal", None)
+    function("may_compile", i32)
     function("num_entries", size)
     function("entry", i32, size, p)
     function("entry_operand", i32, size, size, p)
