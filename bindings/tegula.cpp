@@ -20,6 +20,7 @@
 #include "dsl/explain.h"
 #include "dsl/hooks.h"
 #include "dsl/kernel.h"
+#include "dsl/kernel_list.h"
 #include "dsl/kernel_source.h"
 #include "dsl/launch_options.h"
 #include "dsl/program.h"
@@ -449,6 +450,16 @@ tegula_status tegula_kernel_prepare(const tegula_kernel* kernel, tegula_device* 
     const tegula_config* chosen = kernel->handle_of(*ready.config);
     *image = new tegula_image{ready.handle->image()};
     if (config) *config = chosen;
+  });
+}
+
+tegula_status tegula_prewarm(tegula_device* device, const char* file, size_t* ready) {
+  return guarded([&] {
+    Device& to = *given(device, "device").device;
+    const std::string path = &given(file, "file");
+    const size_t count =
+        Package::is_package(path) ? prewarm(to, Package::read(path)) : prewarm(to, read_kernel_list(path));
+    if (ready) *ready = count;
   });
 }
 

@@ -251,6 +251,12 @@ tegula_status tegula_kernel_prepare(const tegula_kernel* kernel, tegula_device* 
                                     void* user, const tegula_options* options, tegula_stream stream,
                                     const tegula_value* args, size_t num_args, tegula_image** image,
                                     const tegula_config** config);
+/* Makes ready on the device, in parallel, all that `file` names: a list of kernels (TEGULA_RECORD) is compiled, or
+ * comes from the cache; a package of `tegula build` is loaded. For launches of programs with the same text. `ready`, if
+ * not NULL, receives how many are ready. TEGULA_LAUNCH_ERROR lists those that cannot be, after the others were; it is
+ * one, too, if a package has no code for the device. tegula_seal() then lets nothing else compile. */
+tegula_status tegula_prewarm(tegula_device* device, const char* file, size_t* ready);
+
 tegula_status tegula_image_describe(const tegula_image* image, tegula_image_facts* facts);
 /* Assembly text; empty for an image of the emulator. */
 const char* tegula_image_ptx(const tegula_image* image);

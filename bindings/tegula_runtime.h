@@ -256,6 +256,9 @@ tegula_status tegula_packaged_launch_with(const tegula_packaged* kernel, tegula_
 /* From now on nothing is compiled, assembled or tuned in this process, and the library opens no file: what has been
  * made ready runs, and what is missing is an error that says what to make ready. There is no way back. */
 void tegula_seal(void);
+/* Whether kernels may be compiled and tuned: 0 once the process is sealed, and where the environment has TEGULA_SEALED.
+ */
+int32_t tegula_may_compile(void);
 
 /* ---- Values, made short */
 

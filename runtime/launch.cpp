@@ -89,6 +89,13 @@ bool kind_fits(const Arg& arg, bool pointer, Elem elem) {
   }
 }
 
+// What to compile for, in place of what was, as the command and lists of kernels have it.
+std::string without_assumption(const ImageParam& param) {
+  const std::string type = fmt::format("{}={}", param.name, type_text(param));
+  const std::string any = param.pointer ? fmt::format("{}:{}", type, elem_bytes(param.elem)) : type;
+  return fmt::format("'{}' in place of '{}:{}'", any, type, param.divisible_by);
+}
+
 // Why `arg` does not fit; null text if it does.
 std::string reason(const ImageParam& param, const Arg& arg) {
   if (!kind_fits(arg, param.pointer, param.elem)) {
@@ -106,7 +113,8 @@ std::string reason(const ImageParam& param, const Arg& arg) {
     return fmt::format("address {:#x} is not a multiple of {}, which {}", arg.u, needed,
                        by_type ? fmt::format("{} needs", type_text(param))
                                : "the kernel was compiled for\n  hint: pass an aligned address, or compile the kernel "
-                                 "without this assumption");
+                                 "without this assumption: " +
+                                     without_assumption(param));
   }
   if (!fits(arg, param.elem))
     return fmt::format("{} does not fit {} ({})",
@@ -114,8 +122,9 @@ std::string reason(const ImageParam& param, const Arg& arg) {
                        type_text(param), range_text(param.elem));
   return fmt::format(
       "{} is not a multiple of {}, which the kernel was compiled for\n  hint: compile the kernel without this "
-      "assumption",
-      arg.kind == Arg::Kind::Signed ? fmt::format("{}", arg.i) : fmt::format("{}", arg.u), param.divisible_by);
+      "assumption: {}",
+      arg.kind == Arg::Kind::Signed ? fmt::format("{}", arg.i) : fmt::format("{}", arg.u), param.divisible_by,
+      without_assumption(param));
 }
 
 // The parameter or constant that argument `index` of a launch belongs to; the other one is null.

@@ -31,6 +31,7 @@ extern "C" {
 const char* tegula_version(void) { return TEGULA_VERSION; }
 int32_t tegula_abi(void) { return TEGULA_ABI; }
 void tegula_seal(void) { seal(); }
+int32_t tegula_may_compile(void) { return may_compile(); }
 
 // ---- Devices
 

@@ -29,7 +29,8 @@ using Facts = std::unordered_map<const Value*, AxisInfo>;
 /// What an op's result is, from what its operands are. `instead`: facts that hold in place of `info`, or null.
 class Transfer {
  public:
-  explicit Transfer(const Facts& info, const Facts* instead = nullptr) : info_(info), instead_(instead) {}
+  Transfer(const Facts& info, const AxisPremises& premises, const Facts* instead = nullptr)
+      : info_(info), premises_(premises), instead_(instead) {}
 
   AxisInfo transfer(const Op& op) const {
     AxisInfo info = facts(op);
@@ -195,6 +196,8 @@ class Transfer {
 
   AxisInfo hint(const Op& op) const {
     AxisInfo out = get(op.operands[0]);
+    out.non_negative |= op.get(ir::attr::non_negative);
+    if (!premises_.promises) return out;
     auto strengthen = [&](ir::attr::Key<ir::Ints> key, std::vector<int64_t>& facts) {
       const ir::Ints promised = op.get(key);
       for (size_t i = 0; i < std::min(promised.size(), facts.size()); ++i)
@@ -205,7 +208,6 @@ class Transfer {
     strengthen(ir::attr::contiguity, out.contiguity);
     strengthen(ir::attr::divisibility, out.divisibility);
     strengthen(ir::attr::constancy, out.constancy);
-    out.non_negative |= op.get(ir::attr::non_negative);
     for (size_t i = 0; i < shape.size(); ++i) {
       out.contiguity[i] = std::min(out.contiguity[i], shape[i]);
       out.constancy[i] = std::min(out.constancy[i], shape[i]);
@@ -265,6 +267,7 @@ class Transfer {
   }
 
   const Facts& info_;
+  const AxisPremises& premises_;
   const Facts* instead_;
 };
 
@@ -272,7 +275,7 @@ class Transfer {
 /// powers of two, so it is reached after few rounds.
 class Interpreter : private Transfer {
  public:
-  explicit Interpreter(Facts& info) : Transfer(info), info_(info) {}
+  Interpreter(Facts& info, const AxisPremises& premises) : Transfer(info, premises), info_(info) {}
 
   void block(const Block& block) {
     for (const auto& op : block.ops) visit(*op);
@@ -353,8 +356,11 @@ class Interpreter : private Transfer {
 /// Facts where a mask is true.
 class UnderMask {
  public:
-  UnderMask(const Facts& info, const Value* mask)
-      : info_(info), of_([this](const Value* v) -> const AxisInfo& { return get(v); }), bounds_(mask, of_) {}
+  UnderMask(const Facts& info, const AxisPremises& premises, const Value* mask)
+      : info_(info),
+        premises_(premises),
+        of_([this](const Value* v) -> const AxisInfo& { return get(v); }),
+        bounds_(mask, of_) {}
 
   AxisInfo info(const Value* value) {
     if (!bounds_.empty()) refine(value);
@@ -380,7 +386,7 @@ class UnderMask {
     if (op && op->regions.empty() && (op->has(ir::Elementwise) || op->opcode == Opcode::Broadcast) &&
         std::all_of(op->operands.begin(), op->operands.end(), is_known)) {
       for (const Value* operand : op->operands) more |= refine(operand);
-      if (more) refined_[v] = Transfer(info_, &refined_).transfer(*op);
+      if (more) refined_[v] = Transfer(info_, premises_, &refined_).transfer(*op);
     }
     if (v->type.is_tile() && v->type.is_integer() && !get(v).non_negative && bounds_.non_negative(v)) {
       AxisInfo known = get(v);
@@ -391,6 +397,7 @@ class UnderMask {
   }
 
   const Facts& info_;
+  const AxisPremises& premises_;
   Facts refined_;
   std::unordered_set<const Value*> seen_;
   const AxisInfoOf of_;
@@ -399,15 +406,15 @@ class UnderMask {
 
 }  // namespace
 
-AxisAnalysis::AxisAnalysis(const ir::Func& func, bool no_negative_parameters) {
+AxisAnalysis::AxisAnalysis(const ir::Func& func, AxisPremises premises) : premises_(premises) {
   for (size_t i = 0; i < func.body.args.size(); ++i) {
     const Value* param = func.body.args[i].get();
     AxisInfo info = unknown(param);
     if (i < func.divisibility.size()) info.divisibility[0] = power_of_two_divisor(func.divisibility[i]);
-    info.non_negative |= no_negative_parameters;
+    info.non_negative |= premises.no_negative_parameters;
     info_[param] = std::move(info);
   }
-  Interpreter(info_).block(func.body);
+  Interpreter(info_, premises_).block(func.body);
 }
 
 const AxisInfo& AxisAnalysis::info(const Value* value) const {
@@ -418,11 +425,20 @@ const AxisInfo& AxisAnalysis::info(const Value* value) const {
 
 AxisInfo AxisAnalysis::info(const Value* value, const Value* mask) const {
   const AxisInfo& everywhere = info(value);
-  return mask ? UnderMask(info_, mask).info(value) : everywhere;
+  return mask ? UnderMask(info_, premises_, mask).info(value) : everywhere;
 }
 
 int AxisAnalysis::vector_width(const Value* ptr, const Value* mask, int axis) const {
   return access_width(info(ptr, mask), elem_bytes(ptr->type.elem), mask ? &info(mask) : nullptr, size_t(axis));
+}
+
+bool has_promises(const ir::Func& func) {
+  bool found = false;
+  ir::walk(func.body, [&](const Op& op) {
+    found |= op.opcode == Opcode::Hint &&
+             (op.has(ir::attr::divisibility) || op.has(ir::attr::contiguity) || op.has(ir::attr::constancy));
+  });
+  return found;
 }
 
 std::vector<int> fastest_axes(const AxisInfo& pointers) {

@@ -41,11 +41,16 @@ struct AxisInfo {
   bool operator==(const AxisInfo&) const = default;
 };
 
+/// What AxisAnalysis takes for given beside the ops.
+struct AxisPremises {
+  bool no_negative_parameters = false;  ///< facts are those of launches with none
+  bool promises = true;                 ///< what `hint` says of runs and divisors
+};
+
 /// Facts for all values of a function by abstract interpretation to a fixed point over its loops.
 class AxisAnalysis {
  public:
-  /// With `no_negative_parameters` the facts hold only for launches in which no parameter is negative.
-  explicit AxisAnalysis(const ir::Func& func, bool no_negative_parameters = false);
+  explicit AxisAnalysis(const ir::Func& func, AxisPremises premises = {});
   const AxisInfo& info(const ir::Value* value) const;
 
   /// Facts about the elements where the mask is true (null: all elements). They follow through divisions and remainders
@@ -59,7 +64,11 @@ class AxisAnalysis {
 
  private:
   std::unordered_map<const ir::Value*, AxisInfo> info_;
+  AxisPremises premises_;
 };
+
+/// Whether the program promises runs or divisors (tl.multiple_of, tl.max_contiguous, tl.max_constancy).
+bool has_promises(const ir::Func& func);
 
 /// Axes by contiguity of the pointers, the most contiguous first; then those along which elements lie nearest to each
 /// other, as far as that is known; the last axis wins a tie.

@@ -1,5 +1,9 @@
 #include "codegen/analysis/mask_runs.h"
 
+#include <algorithm>
+
+#include "codegen/analysis/axis_runs.h"
+
 namespace tegula {
 
 using ir::Op;
@@ -10,11 +14,11 @@ namespace {
 constexpr int kWideEnough = 8;  // bytes: wider accesses gain less than a branch costs
 }  // namespace
 
-bool is_one_run(const Value* mask, size_t axis, int64_t group, const AxisInfoOf& info) {
-  if (info(mask).constancy[axis] >= group) return true;
+bool is_one_run(const Value* mask, size_t axis, int64_t group, const AxisAnalysis& axes) {
+  if (axes.info(mask).constancy[axis] >= group) return true;
   if (!mask->def) return false;
   const Op& op = *mask->def;
-  auto operand_is = [&](size_t i, size_t along) { return is_one_run(op.operands[i], along, group, info); };
+  auto operand_is = [&](size_t i, size_t along) { return is_one_run(op.operands[i], along, group, axes); };
   switch (op.opcode) {
     case Opcode::BitAnd:
       return operand_is(0, axis) && operand_is(1, axis);
@@ -27,7 +31,7 @@ bool is_one_run(const Value* mask, size_t axis, int64_t group, const AxisInfoOf&
     case Opcode::Le:
     case Opcode::Gt:
     case Opcode::Ge: {
-      const AxisInfo &l = info(op.operands[0]), &r = info(op.operands[1]);
+      const AxisInfo &l = axes.info(op.operands[0]), &r = axes.info(op.operands[1]);
       if (!op.operands[0]->type.is_integer()) return false;
       return (l.contiguity[axis] >= group && r.constancy[axis] >= group) ||
              (r.contiguity[axis] >= group && l.constancy[axis] >= group);
@@ -37,12 +41,14 @@ bool is_one_run(const Value* mask, size_t axis, int64_t group, const AxisInfoOf&
   }
 }
 
-int masked_access_width(const AxisInfo& pointers, int64_t bytes, const Value* mask, size_t axis,
-                        const AxisInfoOf& info) {
-  const int most = access_width(pointers, bytes, nullptr, axis);
+int masked_access_width(const KnownOfAccess& known, const KnownOfAccess& without_promises, int64_t bytes,
+                        const Value* mask, size_t axis) {
+  const int most = access_width(known.pointers, bytes, nullptr, axis);
   if (!mask) return most;
-  const int whole = access_width(pointers, bytes, &info(mask), axis);
-  return whole * bytes < kWideEnough && is_one_run(mask, axis, most, info) ? most : whole;
+  const int whole = access_width(known.pointers, bytes, &known.axes.info(mask), axis);
+  if (whole * bytes >= kWideEnough) return whole;
+  const int in_parts = int(std::min<int64_t>(most, without_promises.pointers.contiguity[axis]));
+  return in_parts > whole && is_one_run(mask, axis, in_parts, without_promises.axes) ? in_parts : whole;
 }
 
 }  // namespace tegula

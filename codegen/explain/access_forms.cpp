@@ -25,7 +25,8 @@ const ir::Value* mask_of(const ir::Op& op) { return op.operand(op.opcode == Opco
 
 class Reader {
  public:
-  explicit Reader(const ir::Func& func) : func_(func), axes_(func) {}
+  explicit Reader(const ir::Func& func)
+      : func_(func), axes_(func), without_promises_(func, AxisPremises{.promises = false}) {}
 
   Forms run() {
     ir::walk(func_.body, [&](const ir::Op& op) { look_at(op); });
@@ -97,8 +98,9 @@ class Reader {
   int width_under_mask(const ir::Op& op, int axis) const {
     const ir::Value *pointers = op.operand(0), *mask = mask_of(op);
     if (op.opcode != Opcode::Load && op.opcode != Opcode::Store) return axes_.vector_width(pointers, mask, axis);
-    return masked_access_width(axes_.info(pointers, mask), elem_bytes(pointers->type.elem), mask, size_t(axis),
-                               [this](const ir::Value* v) -> const AxisInfo& { return axes_.info(v); });
+    const AxisInfo known = axes_.info(pointers, mask), without = without_promises_.info(pointers, mask);
+    return masked_access_width({known, axes_}, {without, without_promises_}, elem_bytes(pointers->type.elem), mask,
+                               size_t(axis));
   }
 
   // What to change for wider accesses, the first thing first.
@@ -207,7 +209,7 @@ class Reader {
   }
 
   const ir::Func& func_;
-  AxisAnalysis axes_;
+  AxisAnalysis axes_, without_promises_;
   Forms out_;
 };
 

@@ -195,16 +195,20 @@ bool may_end_within(const Lowering& l, const ir::Value* mask, int width) {
   TEGULA_UNREACHABLE("an access of {} elements that are not side by side", width);
 }
 
-// Whether the mask, true for one run of an access, is true for all of its elements.
-llvm::Value* is_whole(Lowering& l, const ir::Value* mask, int first, int width) {
-  return l.b.CreateAnd(predicate(l, mask, first), predicate(l, mask, first + width - 1));
-}
-
-// Whether the mask is true for all elements of all accesses.
-llvm::Value* is_true_throughout(Lowering& l, const ir::Value* mask, const Accesses& accesses) {
-  llvm::Value* all = l.b.getTrue();
-  for (int r : accesses.firsts) all = l.b.CreateAnd(all, is_whole(l, mask, r, accesses.width));
-  return all;
+// Whether each of these accesses is made by one instruction: the mask, true for one run of its elements, is true for
+// all of them, and its address is a multiple of its bytes, which is asked where that is but promised.
+llvm::Value* are_whole(Lowering& l, const ir::Op& op, const ir::Value* mask, llvm::ArrayRef<int> firsts, int width) {
+  llvm::Value *whole = l.b.getTrue(), *addresses = nullptr;
+  const ir::Value* pointers = op.operand(0);
+  for (int r : firsts) {
+    whole = l.b.CreateAnd(whole, l.b.CreateAnd(predicate(l, mask, r), predicate(l, mask, r + width - 1)));
+    if (!op.get(ir::attr::alignment_promised)) continue;
+    llvm::Value* address = l.b.CreatePtrToInt(l.get(pointers)[size_t(r)], l.b.getInt64Ty());
+    addresses = addresses ? l.b.CreateOr(addresses, address) : address;
+  }
+  if (!addresses) return whole;
+  llvm::Value* rest = l.b.CreateAnd(addresses, uint64_t(elem_bytes(pointers->type.elem) * width - 1));
+  return l.b.CreateAnd(whole, l.b.CreateICmpEQ(rest, l.b.getInt64(0)));
 }
 
 // A predicate computed here from the comparisons that it joins, which LLVM moves to their uses by itself: predicates of
@@ -238,10 +242,11 @@ Regs load_by_parts(Lowering& l, const ir::Op& op, const Accesses& accesses, cons
   };
   auto each = [&](int r) {
     return branch(
-        l, is_whole(l, mask, r, accesses.width), [&] { return whole(r); }, [&] { return by_elements(r); });
+        l, are_whole(l, op, mask, r, accesses.width), [&] { return whole(r); }, [&] { return by_elements(r); });
   };
   return branch(
-      l, is_true_throughout(l, mask, accesses), [&] { return all(whole); }, [&] { return all(each); });
+      l, are_whole(l, op, mask, accesses.firsts, accesses.width), [&] { return all(whole); },
+      [&] { return all(each); });
 }
 
 }  // namespace
@@ -310,10 +315,11 @@ void lower_Store(Lowering& l, const ir::Op& op) {
   };
   auto each = [&](int r) {
     return branch(
-        l, is_whole(l, mask, r, width), [&] { return whole(r); }, [&] { return by_elements(r); });
+        l, are_whole(l, op, mask, r, width), [&] { return whole(r); }, [&] { return by_elements(r); });
   };
   branch(
-      l, is_true_throughout(l, mask, accesses), [&] { return all(whole); }, [&] { return all(each); });
+      l, are_whole(l, op, mask, accesses.firsts, accesses.width), [&] { return all(whole); },
+      [&] { return all(each); });
 }
 
 namespace {

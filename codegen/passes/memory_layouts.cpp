@@ -39,7 +39,9 @@ int most_at_once(const Op& op, const Target& target) {
 }  // namespace
 
 MemoryLayouts::MemoryLayouts(ir::Func& func, const Target& target)
-    : func_(func), target_(target), axis_(func), values_(func, axis_, inputs_) {}
+    : func_(func), target_(target), axis_(func), values_(func, axis_, inputs_) {
+  if (has_promises(func)) without_promises_.emplace(func, AxisPremises{.promises = false});
+}
 
 void MemoryLayouts::add(Op& op) {
   if (accesses_memory(op)) {
@@ -213,8 +215,10 @@ int MemoryLayouts::find_width(const Op& op, int axis) const {
   const int bytes = elem_bytes(op.operands[0]->type.elem);
   if (op.opcode != Opcode::Load && op.opcode != Opcode::Store)
     return access_width(pointers, bytes, mask ? &axis_.info(mask) : nullptr, size_t(axis));
-  return masked_access_width(pointers, bytes, mask, size_t(axis),
-                             [this](const Value* v) -> const AxisInfo& { return axis_.info(v); });
+  const KnownOfAccess known{pointers, axis_};
+  if (!mask || !without_promises_) return masked_access_width(known, known, bytes, mask, size_t(axis));
+  const AxisInfo without = without_promises_->info(op.operands[0], mask);
+  return masked_access_width(known, {without, *without_promises_}, bytes, mask, size_t(axis));
 }
 
 Access MemoryLayouts::access_of(const Op& op, int axis) const {
@@ -303,11 +307,26 @@ std::vector<int64_t> MemoryLayouts::repeats_of(const Op& load) const {
       runs[axis] = std::min(runs[axis], axis_.info(v).constancy[axis]);
   return runs;
 }
+
+// Whether addresses of `width` elements along the axis are aligned by a promise alone, where a mask may end within
+// them.
+bool MemoryLayouts::is_alignment_promised(const Op& op, size_t axis, int width) const {
+  const Value *pointers = op.operands[0], *mask = mask_of(op);
+  if (!without_promises_ || !mask || axis_.info(mask).constancy[axis] >= width) return false;
+  return without_promises_->info(pointers, mask).divisibility[axis] < width * elem_bytes(pointers->type.elem);
+}
+
 void MemoryLayouts::note_accesses(Op& op, const LinearLayout& layout) const {
-  int side_by_side = 1;  // in memory and in a thread's registers
-  for (int axis = 0; axis < op.operands[0]->type.rank(); ++axis)
-    side_by_side = std::max(side_by_side, std::min(layout.contiguous_registers(axis), width_of(op, axis)));
+  int side_by_side = 1, along = 0;  // in memory and in a thread's registers
+  for (int axis = 0; axis < op.operands[0]->type.rank(); ++axis) {
+    const int width = std::min(layout.contiguous_registers(axis), width_of(op, axis));
+    if (width > side_by_side) side_by_side = width, along = axis;
+  }
   op.set(ir::attr::vector, std::min(side_by_side, most_at_once(op, target_)));
+  if (op.opcode == Opcode::Load || op.opcode == Opcode::Store) {
+    op.attrs.erase(std::string(ir::attr::alignment_promised));
+    if (is_alignment_promised(op, size_t(along), side_by_side)) op.set(ir::attr::alignment_promised, true);
+  }
   if (op.opcode != Opcode::Load) return;
   op.attrs.erase(std::string(ir::attr::repeats));
   if (op.get(ir::attr::volatile_)) return;

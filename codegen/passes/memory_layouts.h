@@ -5,6 +5,7 @@
 
 #include <compare>
 #include <map>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <vector>
@@ -87,10 +88,12 @@ class MemoryLayouts {
   LinearLayout thread_layout(const ir::Shape& shape, const std::vector<int>& order, const std::vector<Run>& held,
                              int num_blocks, int most_lanes = 32) const;
   std::vector<int64_t> repeats_of(const ir::Op& load) const;
+  bool is_alignment_promised(const ir::Op& op, size_t axis, int width) const;
 
   const ir::Func& func_;
   const Target& target_;
   AxisAnalysis axis_;
+  std::optional<AxisAnalysis> without_promises_;  // of a program that promises something
   const CostInputs inputs_;
   const LaunchValues values_;
   int blocks_ = 1;

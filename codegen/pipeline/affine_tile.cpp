@@ -312,7 +312,7 @@ bool AffineTiles::is_non_negative(const Polynomial& p, const AxisAnalysis& axes)
 }
 
 const AxisAnalysis& AffineTiles::if_positive() {
-  if (!if_positive_) if_positive_.emplace(func_, true);
+  if (!if_positive_) if_positive_.emplace(func_, AxisPremises{.no_negative_parameters = true});
   return *if_positive_;
 }
 

@@ -95,7 +95,8 @@ class GridCompiler {
     if (op == "*") return combine(LaunchStep::Mul, a, b);
     if (op == "%") return modulo(a, b);
     if (op == "//") return floor_divided(a, b);
-    throw TextError(fmt::format("the operator '{}' is none of + - * // %", op));
+    throw TextError(fmt::format("the operator '{}' is none of + - * // %{}", op,
+                                op == "/" ? ": cdiv(a, b) rounds up, a // b down" : ""));
   }
 
   Number call(const Expr& e) {

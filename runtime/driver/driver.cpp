@@ -17,8 +17,8 @@ const char* hint_for(Result result) {
     case Result::StubLibrary:
       return "libcuda.so.1 is the toolkit's link library, not a driver: take its folder out of LD_LIBRARY_PATH";
     case Result::NoDevice:
-      return "the driver finds no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES; without a GPU, use the emulator "
-             "(TEGULA_DEVICE=emulator)";
+      return "the driver finds no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES; without a GPU, programs that link "
+             "libtegula run on the emulator (TEGULA_DEVICE=emulator)";
     case Result::InvalidDevice:
       return "see CUDA_VISIBLE_DEVICES for which GPUs this process may use";
     case Result::DeviceUnavailable:
@@ -86,8 +86,8 @@ Driver Driver::open(const char* library) {
     const char* why = dlerror();
     throw DeviceError(
         fmt::format("no CUDA driver: {} cannot be loaded ({})\n"
-                    "  hint: install the NVIDIA driver (CUDA {} or later); without a GPU, use the emulator "
-                    "(TEGULA_DEVICE=emulator)",
+                    "  hint: install the NVIDIA driver (CUDA {} or later); without a GPU, programs that "
+                    "link libtegula run on the emulator (TEGULA_DEVICE=emulator)",
                     library, why ? why : "unknown reason", cuda_version_text(kLowestCudaVersion)));
   }
   return from([handle](const char* symbol) { return dlsym(handle, symbol); });

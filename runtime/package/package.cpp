@@ -323,6 +323,8 @@ std::vector<PackagedKernel> kernels_of(std::string_view bytes, std::string_view 
 
 }  // namespace
 
+bool Package::is_package(const std::filesystem::path& file) { return read_file(file).starts_with(kMagic); }
+
 Package Package::from_bytes(std::string_view bytes, std::string_view name) {
   Package package;
   package.kernels_ = kernels_of(bytes, name, nullptr);

@@ -79,6 +79,8 @@ uint64_t text_digest(std::string_view text);
 class Package {
  public:
   Package() = default;
+  /// Whether the file begins as those of write() do. Throws FileError: it cannot be read.
+  static bool is_package(const std::filesystem::path& file);
   /// Reads a file of write(). Throws FileError: it is not there, is no package, is one of another version, is damaged.
   static Package read(const std::filesystem::path& file);
   /// The same of bytes that a program has linked in; `name` stands for them in messages.

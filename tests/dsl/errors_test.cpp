@@ -349,16 +349,17 @@ TEST_F(ErrorsTest, HandleOfOtherArguments) {
   EXPECT_EQ(launch(out, x_.as<int>(), 16, 1000), "kernel 'add', argument 'x': expected *f32, found a pointer to i32");
   EXPECT_EQ(launch(out, x, 5, 1000),
             "kernel 'add', argument 'n': 5 is not a multiple of 16, which the kernel was compiled for\n"
-            "  hint: compile the kernel without this assumption");
+            "  hint: compile the kernel without this assumption: 'n=i32' in place of 'n=i32:16'");
   EXPECT_EQ(launch(out, x + 1, 16, 1000),
             fmt::format("kernel 'add', argument 'x': address {:#x} is not a multiple of 16, which the kernel was "
-                        "compiled for\n  hint: pass an aligned address, or compile the kernel without this assumption",
+                        "compiled for\n  hint: pass an aligned address, or compile the kernel without this assumption: "
+                        "'x=*f32:4' in place of 'x=*f32:16'",
                         x_.address() + 4));
   std::vector<Arg> many{out, x, 512, 1000};
   LaunchHandle of_many = add.prepare(*device_, add.classify(many, options), options);
   EXPECT_EQ(message_of<LaunchError>([&] { of_many(nullptr, {8}, out, x, 272, 1000); }),
             "kernel 'add', argument 'n': 272 is not a multiple of 256, which the kernel was compiled for\n"
-            "  hint: compile the kernel without this assumption");
+            "  hint: compile the kernel without this assumption: 'n=i32' in place of 'n=i32:256'");
   std::vector<Arg> one{out, x, 1, 1000};
   LaunchHandle of_one = add.prepare(*device_, add.classify(one, options), options);
   EXPECT_EQ(message_of<LaunchError>([&] { of_one(nullptr, {8}, out, x, 2, 1000); }),

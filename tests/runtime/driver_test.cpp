@@ -24,8 +24,8 @@ TEST_F(DriverTest, NoLibrary) {
   EXPECT_EQ(message_of<DeviceError>([] { Driver::open("libno-such-cuda.so.1"); }),
             "no CUDA driver: libno-such-cuda.so.1 cannot be loaded (libno-such-cuda.so.1: cannot open shared object "
             "file: No such file or directory)\n"
-            "  hint: install the NVIDIA driver (CUDA 12.0 or later); without a GPU, use the emulator "
-            "(TEGULA_DEVICE=emulator)");
+            "  hint: install the NVIDIA driver (CUDA 12.0 or later); without a GPU, programs that link "
+            "libtegula run on the emulator (TEGULA_DEVICE=emulator)");
 }
 
 TEST_F(DriverTest, MissingSymbols) {
@@ -52,8 +52,8 @@ TEST_F(DriverTest, TooOldSaysSoEvenIfSymbolsAreMissing) {
 TEST_F(DriverTest, NoDevice) {
   driver_.fail["cuInit"] = Result::NoDevice;
   const char* hint =
-      "\n  hint: the driver finds no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES; without a GPU, use the emulator "
-      "(TEGULA_DEVICE=emulator)";
+      "\n  hint: the driver finds no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES; without a GPU, programs that link "
+      "libtegula run on the emulator (TEGULA_DEVICE=emulator)";
   EXPECT_EQ(message_of<DeviceError>([&] { open(); }),
             std::string("cuInit failed: CUDA_ERROR_NO_DEVICE (the driver's words)") + hint);
   driver_.fail.clear();

@@ -64,14 +64,15 @@ TEST_F(ErrorsEnvironmentTest, NoGpuOrNoDriverForIt) {
   EXPECT_EQ(message_of<DeviceError>([] { cuda::Driver::open("libno-such-cuda.so.1"); }),
             "no CUDA driver: libno-such-cuda.so.1 cannot be loaded (libno-such-cuda.so.1: cannot open shared object "
             "file: No such file or directory)\n"
-            "  hint: install the NVIDIA driver (CUDA 12.0 or later); without a GPU, use the emulator "
-            "(TEGULA_DEVICE=emulator)");
+            "  hint: install the NVIDIA driver (CUDA 12.0 or later); without a GPU, programs that link "
+            "libtegula run on the emulator (TEGULA_DEVICE=emulator)");
   FakeDriver fake;
   fake.state.device_count = 0;
-  EXPECT_EQ(message_of<DeviceError>([&] { fake.open(); }),
-            "cuDeviceGetCount failed: CUDA_ERROR_NO_DEVICE (the driver's words)\n"
-            "  hint: the driver finds no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES; without a GPU, use the emulator "
-            "(TEGULA_DEVICE=emulator)");
+  EXPECT_EQ(
+      message_of<DeviceError>([&] { fake.open(); }),
+      "cuDeviceGetCount failed: CUDA_ERROR_NO_DEVICE (the driver's words)\n"
+      "  hint: the driver finds no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES; without a GPU, programs that link "
+      "libtegula run on the emulator (TEGULA_DEVICE=emulator)");
   fake.state.device_count = 1;
   fake.state.version = 11080;
   EXPECT_EQ(message_of<DeviceError>([&] { fake.open(); }),

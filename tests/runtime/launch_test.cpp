@@ -141,7 +141,8 @@ TEST(Launch, Pointers) {
             "kernel 'k', argument 'x': expected *f32, found a null pointer");
   EXPECT_EQ(refusal({"x", Elem::F32, true, 16}, Arg::pointer(0x7f0008)),
             "kernel 'k', argument 'x': address 0x7f0008 is not a multiple of 16, which the kernel was compiled for\n"
-            "  hint: pass an aligned address, or compile the kernel without this assumption");
+            "  hint: pass an aligned address, or compile the kernel without this assumption: 'x=*f32:4' in place of "
+            "'x=*f32:16'");
   EXPECT_EQ(refusal({"x", Elem::F32, true, 1}, Arg::pointer(0x7f0008)), "(accepted)");
   EXPECT_EQ(refusal({"x", Elem::F64, true, 1}, Arg::pointer(0x7f0004)),
             "kernel 'k', argument 'x': address 0x7f0004 is not a multiple of 8, which *f64 needs");
@@ -151,7 +152,7 @@ TEST(Launch, Divisibility) {
   ImageParam n{"n", Elem::I32, false, 16};
   EXPECT_EQ(refusal(n, 1000),
             "kernel 'k', argument 'n': 1000 is not a multiple of 16, which the kernel was compiled for\n"
-            "  hint: compile the kernel without this assumption");
+            "  hint: compile the kernel without this assumption: 'n=i32' in place of 'n=i32:16'");
   for (int value : {0, 16, -32, 1024}) EXPECT_EQ(refusal(n, value), "(accepted)") << value;
   n.divisible_by = 12;
   EXPECT_EQ(refusal(n, -24), "(accepted)");

@@ -96,7 +96,8 @@ TEST_F(Command, BuildWritesHeadersWithTypedFunctions) {
   EXPECT_HAS(file("app.h"), "tegula_stream stream, void* x, double factor, int64_t n) {\n");
   EXPECT_HAS(file("app.h"), "x ? tegula_pointer((uint64_t)(uintptr_t)x, TEGULA_FLOAT16) : tegula_none(),\n");
   EXPECT_HAS(file("app.h"), "static inline tegula_status my_app_open(tegula_package** package)");
-  EXPECT_HAS(file("app.hpp"), "#include <runtime/sealing.h>\n");
+  for (const char* header : {"runtime/sealing.h", "runtime/base/float16.h"})
+    EXPECT_HAS(file("app.hpp"), fmt::format("#include <{}>\n", header));
   EXPECT_HAS(file("app.hpp"), "class scale_f32 {");
   EXPECT_HAS(file("app.hpp"), "detail::pointer(x, tegula::Elem::F32)");
   EXPECT_HAS(file("app.o"), file("my-app.tgp"));
@@ -129,6 +130,7 @@ TEST_F(Command, BuildsGridsIntoThePackage) {
       {"cdiv(BLOCK, n)", "a divisor is an argument of the launch, expected a number or what is compiled in"},
       {"n // (BLOCK - 32)", "a divisor is 0, expected one above 0"},
       {"n ** 2", "the operator '**' is none of + - * // %"},
+      {"n / BLOCK", "the operator '/' is none of + - * // %: cdiv(a, b) rounds up, a // b down"},
       {"ceil(n, 2)",
        "there is no function 'ceil' of 2 arguments for grids: cdiv(a, b), min, max and next_power_of_2(a) are there"},
       {"next_power_of_2(n)", "next_power_of_2 takes what is compiled in alone"},

@@ -206,6 +206,7 @@ constexpr const char* kCppHead =
 // Pointers are addresses on the device; null stands for None.
 #pragma once
 
+#include <runtime/base/float16.h>
 #include <runtime/package/package.h>
 #include <runtime/sealing.h>
 

@@ -27,9 +27,10 @@ from .image import Image
 from .kernel import Kernel
 from .library import version
 from .programs import Program, load, parse
+from .readiness import prewarm, seal
 
 __all__ = [
-    "load", "parse", "kernels", "Program", "Kernel", "Image", "Debugger", "Explanation", "FusionAdvice", "advise_fusion", "Device",
+    "load", "parse", "prewarm", "seal", "kernels", "Program", "Kernel", "Image", "Debugger", "Explanation", "FusionAdvice", "advise_fusion", "Device",
     "DeviceArray", "TensorDescriptor", "reinterpret", "cdiv", "next_power_of_2", "Error", "CompileError", "LaunchError",
     "DeviceError", "DeviceLostError", "FileError", "InternalError", "Diagnostic", "KernelWarning", "version", "dtype",
     *_dtypes.DTYPES

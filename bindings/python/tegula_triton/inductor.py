@@ -10,7 +10,7 @@ import threading
 from tegula import Device
 
 from .counts import count_refusal, counted_seconds
-from .launches import REFUSALS, kernel_of
+from .launches import REFUSALS, kernel_of, raise_where_sealed
 
 MOST_BITS = 30  # that the option program_bits takes
 
@@ -88,6 +88,7 @@ class FirstLaunch:
             self.scope["kernel"], self.scope["runner"] = kernel, kernel._launcher
             return
         except REFUSALS as why:
+            raise_where_sealed(why)
             count_refusal(autotuner.fn.__name__, str(why))
         self.scope["runner"] = self.launch_by_triton()
         self.scope["runner"](None, grid, *args, stream=stream)

@@ -22,6 +22,12 @@ REFUSALS = (tegula.CompileError, tegula.LaunchError, tegula.InternalError, TypeE
 run_by_triton = JITFunction.run
 
 
+def raise_where_sealed(why):
+    """In a process that is sealed Triton compiles nothing either: what is not ready is an error."""
+    if isinstance(why, tegula.LaunchError) and not tegula.library.lib.tegula_may_compile():
+        raise why
+
+
 def kernel_of(function, functions=None):
     """Tegula's kernel of a function of Triton's, autotuned or not. `functions`: see text_of(). Raises
     tegula.CompileError."""
@@ -187,6 +193,7 @@ class Replacement:
                 compiled.asm
             return compiled
         except REFUSALS as why:
+            raise_where_sealed(why)
             if not isinstance(why, (TypeError, ValueError)):  # those are of this call's values, and found at once
                 self._refused.add(self._form(args, kwargs))
             return by_triton(str(why))

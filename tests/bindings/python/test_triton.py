@@ -3,8 +3,11 @@ emulator."""
 
 import gc
 import logging
+import os
 import pathlib
+import subprocess
 import sys
+import textwrap
 import types
 import unittest
 import weakref
@@ -261,6 +264,27 @@ class Launches(unittest.TestCase):
         kernels.refused[(1, )](self.out, BLOCK=16)  # other forms of the call still go here
         self.assertEqual(self.out[0], 16)
         self.assertIn("refused, 2 launches by Triton: ", str(tegula_triton.report()))
+
+    def test_a_sealed_process_compiles_nothing_by_triton_either(self):
+        lines = """
+            import sys, torch, tegula, tegula_triton
+            tegula_triton.install()
+            import triton_kernels as kernels
+            x, out = torch.ones(50), torch.zeros(50)
+            kernels.add[(1, )](out, x, x, 50, BLOCK=64)
+            tegula.seal()
+            kernels.add[(1, )](out, x, out, 50, BLOCK=64)
+            print(out.sum().item())
+            for _ in range(2):
+                try:
+                    kernels.add[(1, )](out, x, x, 50, BLOCK=128)
+                except tegula.LaunchError as error:
+                    print("sealed" in str(error), error.__context__)
+            """
+        path = os.pathsep.join([str(HERE), str(HERE.parents[2] / "bindings" / "python")])
+        done = subprocess.run([sys.executable, "-c", textwrap.dedent(lines)], env=dict(os.environ, PYTHONPATH=path),
+                              capture_output=True, text=True)
+        self.assertEqual(done.stdout.split("\n"), ["150.0", "True None", "True None", ""], done.stderr)
 
     def test_a_wrong_call_is_its_own_alone(self):
         wrong = (self.out, self.x, self.x, 50, 64, 5), (self.out, self.x, self.x, 2**70, 64), (self.out, self.x, 50, 64)

@@ -106,6 +106,37 @@ def kernel(x, out, kept, begin, end):
   });
 }
 
+// Rows of odd length are not as aligned as the program promises, and do not run on where they wrap around: under masks
+// that may end between any two elements neither does harm.
+TEST(Memory, PromisesThatDoNotHold) {
+  for_types<std::tuple<float, float16, int8_t>>([](auto type) {
+    using T = decltype(type);
+    constexpr int kRows = 3, kCols = 1001;
+    const auto x = random_values<T>(kRows * kCols, 65);
+    Array<T> in(x);
+    for (const char* row : {"tl.multiple_of(row * n, 16) + i", "tl.multiple_of(row * n + i, 16)", "row * n + i"}) {
+      SCOPED_TRACE(fmt::format("{} {}", tl<T>(), row));
+      Array<T> out(kRows * kCols), turned(kRows * kCols);
+      run(fmt::format(R"(
+@triton.jit
+def kernel(x, out, turned, n, shift):
+    row = tl.program_id(0)
+    i = tl.arange(0, 1024)
+    at = {}
+    m = i < n
+    a = tl.load(tl.multiple_of(x + at, 16), mask=m, other=0)
+    tl.store(tl.multiple_of(out + at, 16), a, mask=m)
+    wrapped = tl.max_contiguous(tl.multiple_of((i + shift) % n, 8), 1024)
+    tl.store(turned + row * n + i, tl.load(tl.multiple_of(x + row * n, 16) + wrapped, mask=m), mask=m)
+)",
+                      row),
+          {.num_warps = next_warps()}, {kRows}, in, out, turned, kCols, 8);
+      expect_equal(out.values(), "copied", [&](size_t i) { return x[i]; });
+      expect_equal(turned.values(), "turned", [&](size_t i) { return x[i / kCols * kCols + (i % kCols + 8) % kCols]; });
+    }
+  });
+}
+
 TEST(Memory, CacheAndEvictionModifiers) {
   auto x = random_values<float>(1000, 62);
   Array<float> in(x);

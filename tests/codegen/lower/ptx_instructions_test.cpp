@@ -228,6 +228,40 @@ def shifted(x_ptr, out_ptr, N, shift):
     EXPECT_EQ(accesses(promise, "b32"), 8) << promise;
 }
 
+// A promised alignment gives vectors under a mask of any length: the addresses of all accesses of a thread are asked
+// once. A promised run gives none there, and without a mask both are believed.
+TEST(PtxInstructions, PromisesOfAlignment) {
+  auto ptx_of = [](const char* at, const char* mask) {
+    const std::string text = fmt::format(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def copy(x_ptr, out_ptr, stride, n):
+    row = tl.program_id(0)
+    i = tl.arange(0, 2048)
+    tl.store(out_ptr + row * 2048 + i, tl.load({}{}))
+)",
+                                         at, mask);
+    const ArgType pointer{.elem = Elem::F16, .pointer = true, .divisible_by = 16}, number{.elem = Elem::I32};
+    const std::vector<ArgType> types{pointer, pointer, number, number};
+    return Program::parse(text, "copy.py").kernel("copy").compile(types, {.num_warps = 4}, "sm_80").ptx;
+  };
+  const char *vectors = "ld\\.global\\.v4\\.b32", *elements = "ld\\.global\\.b16", *asked = "and\\.b(32|64).*, 1[45];";
+  const char* promised = "tl.multiple_of(x_ptr + row * stride + i, 16)";
+  const std::string masked = ptx_of(promised, ", mask=i < n");
+  EXPECT_EQ(count(masked, vectors), 4) << "two accesses of a thread, together and one by one\n" << masked;
+  EXPECT_EQ(count(masked.substr(0, masked.find("ld.global")), asked), 1) << masked;
+  EXPECT_EQ(count(ptx_of("x_ptr + row * stride * 8 + i", ", mask=i < n"), asked), 0) << "what follows is not asked";
+  const std::string whole = ptx_of(promised, "");
+  EXPECT_EQ(count(whole, vectors), 2) << whole;
+  EXPECT_EQ(count(whole, asked), 0) << whole;
+  const char* run = "x_ptr + tl.max_contiguous(tl.multiple_of((row * 2048 + i) % stride, 2048), 2048)";
+  EXPECT_EQ(count(ptx_of(run, ", mask=i < n"), elements), 16);
+  EXPECT_EQ(count(ptx_of(run, ""), vectors), 2);
+}
+
 // Operands that are computed, or loaded to registers: wgmma multiplies all of them.
 TEST(PtxInstructions, WgmmaOnOperandsFromRegisters) {
   const char* attention = "q_ptr=*f16 k_ptr=*f16 v_ptr=*f16 out_ptr=*f32 scale=f32 ROWS=64 KEYS=64 DEPTH=64 CAUSAL=0";
