@@ -69,7 +69,7 @@ std::string text_of(const llvm::Module& module) {
 // once more there, or by `gvn`, 1 % each, for the same code.
 struct Step {
   const char* passes;
-  bool large;  ///< also for code of kManyInstructions, where what is left out finds a percent of them at most
+  bool always;  ///< also where `brief`; what is left out there finds a percent of the instructions at most
 };
 constexpr Step kOptimize[] = {
     {"simplify-blocks,sroa,early-cse,sccp,reassociate,loop-mssa(licm,loop-rotate,licm),simplify-blocks", true},
@@ -86,10 +86,10 @@ constexpr Step kOptimize[] = {
 // instructions as well.
 constexpr unsigned kManyInstructions = 1 << 14;
 
-std::string optimize_pipeline(bool large) {
+std::string optimize_pipeline(bool brief) {
   std::vector<const char*> steps;
   for (const Step& step : kOptimize)
-    if (step.large || !large) steps.push_back(step.passes);
+    if (step.always || !brief) steps.push_back(step.passes);
   return fmt::format("always-inline,globaldce,function({})", fmt::join(steps, ","));
 }
 
@@ -212,9 +212,10 @@ std::string ptx_of_module(std::string_view ir, const Target& target) {
 // LLVM's passes and our own, on the module with hardware functions as declarations. Sums of a dot fill the registers,
 // and the code that follows them is long: there the order of instructions matters.
 static void optimize(llvm::Module& module, llvm::TargetMachine& machine, const CompileOptions& options, bool has_dots) {
-  const bool large = module.getInstructionCount() >= kManyInstructions;
+  // The emulator's code runs no faster for the rest, which takes a tenth of its compilation.
+  const bool brief = options.emulator || module.getInstructionCount() >= kManyInstructions;
   lower::link_libclc(module);
-  run_passes(module, machine, options.quick ? kQuick : optimize_pipeline(large));
+  run_passes(module, machine, options.quick ? kQuick : optimize_pipeline(brief));
   for (llvm::Function& function : module) {
     merge_loads(function);
     pair_divisions(function);

@@ -36,6 +36,7 @@
 #include "codegen/exec/emulator/to_bytecode.h"
 #include "codegen/exec/fatal_errors.h"
 #include "codegen/exec/module_stash.h"
+#include "codegen/ir/verify_steps.h"
 #include "codegen/lower/llvm_headers.h"
 #include "runtime/base/error.h"
 #include "runtime/sealing.h"
@@ -390,6 +391,7 @@ std::string Jit::Impl::make(const KernelImage& image, const Target& target, Tier
   llvm::TargetMachine& machine = this->machine(tier);
   std::string messages;
   StashedModule taken = take_module(image.bitcode);
+  const bool just_made = taken.module != nullptr;  // so it is valid
   if (!taken.context) taken.context = std::make_unique<llvm::LLVMContext>();
   auto collector = std::make_unique<DiagnosticCollector>(messages);
   const DiagnosticCollector& told = *collector;
@@ -403,7 +405,8 @@ std::string Jit::Impl::make(const KernelImage& image, const Target& target, Tier
   add_entry(*module, image);
   check_externals(*module, image);
   llvm::raw_string_ostream stream(messages);
-  if (llvm::verifyModule(*module, &stream)) refuse(image, fmt::format("its code is not valid: {}", messages));
+  if ((!just_made || ir::kVerifyEachStep) && llvm::verifyModule(*module, &stream))
+    refuse(image, fmt::format("its code is not valid: {}", messages));
   contract(*module);
   if (tier == Tier::Quick) {
     round_integers_once(*module);

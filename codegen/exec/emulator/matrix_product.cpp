@@ -12,21 +12,26 @@ namespace tegula::emulator {
 namespace {
 
 constexpr uint32_t kLanes = 32;
+constexpr uint32_t kVectorBytes = 32, kVectorLength = kVectorBytes / 4;
 constexpr uint32_t kMostDepth = kLineBytes;  // elements of 8 bits
 
 /// out[line * line_stride + k * k_stride] = element k of the line.
 template <class Bits, class Sum, class Widen>
-void widen_as(const uint8_t* lines, uint32_t count, uint32_t line_stride, uint32_t k_stride, Sum* out, Widen widen) {
-  for (uint32_t line = 0; line < count; ++line)
-    for (uint32_t k = 0; k < kLineBytes / sizeof(Bits); ++k) {
-      Bits bits;
-      std::memcpy(&bits, lines + line * kLineBytes + k * sizeof(Bits), sizeof(Bits));
-      out[line * line_stride + k * k_stride] = Sum(widen(bits));
-    }
+[[gnu::always_inline]] inline void widen_as(const uint8_t* lines, uint32_t count, uint32_t line_stride,
+                                            uint32_t k_stride, Sum* out, Widen widen) {
+  constexpr uint32_t kDepth = kLineBytes / sizeof(Bits);
+  for (uint32_t line = 0; line < count; ++line) {
+    Bits bits[kDepth];
+    Sum wide[kDepth];
+    std::memcpy(bits, lines + line * kLineBytes, sizeof(bits));
+    for (uint32_t k = 0; k < kDepth; ++k) wide[k] = Sum(widen(bits[k]));  // as vectors
+    for (uint32_t k = 0; k < kDepth; ++k) out[line * line_stride + k * k_stride] = wide[k];
+  }
 }
 
 template <class Sum>
-void widen(Elem elem, const uint8_t* lines, uint32_t count, uint32_t line_stride, uint32_t k_stride, Sum* out) {
+[[gnu::always_inline]] inline void widen(Elem elem, const uint8_t* lines, uint32_t count, uint32_t line_stride,
+                                         uint32_t k_stride, Sum* out) {
   auto as = [&]<class Bits>(Bits, auto f) { widen_as<Bits>(lines, count, line_stride, k_stride, out, f); };
   if constexpr (std::is_integral_v<Sum>) {
     if (elem == Elem::I8) return as(int8_t(), [](int8_t x) { return int32_t(x); });
@@ -50,12 +55,32 @@ constexpr bool is_widened(Elem elem, Elem sums) {
   static_assert(is_widened(Elem::a, Elem::sums) && is_widened(Elem::b, Elem::sums), "widen() knows no " #a " or " #b);
 #include "codegen/product/instructions.def"
 
-uint32_t row_of(uint32_t lane, uint32_t r) { return lane / 4 + r / 2 % 2 * 8; }
-uint32_t column_of(uint32_t lane, uint32_t r) { return r / 4 * 8 + lane % 4 * 2 + r % 2; }
+/// Calls `move` with where two registers of a lane lie among all lanes' `sums`, and the elements that they hold among
+/// those of `d`.
+template <class Sum, uint32_t kColumns, class Move>
+[[gnu::always_inline]] inline void for_pairs(uint32_t n, uint32_t* sums, Sum (*d)[kColumns], Move move) {
+  for (uint32_t lane = 0; lane < kLanes; ++lane)
+    for (uint32_t column = lane % 4 * 2; column < n; column += 8, sums += 4) {
+      move(sums, &d[lane / 4][column]);
+      move(sums + 2, &d[lane / 4 + 8][column]);
+    }
+}
 
 template <class Sum, uint32_t kColumns>
 struct Room {
-  Sum a[kWarpRows][kMostDepth], b[kMostDepth][kColumns], d[kWarpRows][kColumns];
+  alignas(kVectorBytes) Sum a[kWarpRows][kMostDepth], b[kMostDepth][kColumns], d[kWarpRows][kColumns];
+};
+
+/// Eight numbers, as operators take them.
+template <class Sum>
+struct VectorOf;
+template <>
+struct VectorOf<float> {
+  typedef float Type __attribute__((vector_size(kVectorBytes), may_alias));
+};
+template <>
+struct VectorOf<uint32_t> {
+  typedef uint32_t Type __attribute__((vector_size(kVectorBytes), may_alias));
 };
 
 // Hopper's tensor cores add up products of float8 in few bits: the products of an instruction and the accumulator, each
@@ -87,6 +112,42 @@ template <uint32_t kColumns>
   }
 }
 
+/// d += a b of one row.
+template <class Sum, uint32_t kColumns>
+[[gnu::always_inline]] inline void add_row(const Sum* a, const Sum (*b)[kColumns], Sum* d, uint32_t depth, uint32_t n) {
+  for (uint32_t k = 0; k < depth; ++k)
+    for (uint32_t j = 0; j < n; ++j) d[j] += a[k] * b[k][j];
+}
+
+/// d += a b of `rows` rows and of `columns` columns from `at` on, kept in registers while the products of all k are
+/// added in turn.
+template <uint32_t rows, uint32_t columns, class Sum, uint32_t kColumns>
+[[gnu::always_inline]] inline void add_block(const Sum (*a)[kMostDepth], const Sum (*b)[kColumns], Sum (*d)[kColumns],
+                                             uint32_t at, uint32_t depth) {
+  using Vector = typename VectorOf<Sum>::Type;
+  constexpr uint32_t kVectors = columns / kVectorLength;
+  auto vectors = [&](const Sum* row) { return reinterpret_cast<const Vector*>(row + at); };
+  Vector sums[rows][kVectors];
+  for (uint32_t i = 0; i < rows; ++i)
+    for (uint32_t j = 0; j < kVectors; ++j) sums[i][j] = vectors(d[i])[j];
+  for (uint32_t k = 0; k < depth; ++k)
+    for (uint32_t i = 0; i < rows; ++i)
+      for (uint32_t j = 0; j < kVectors; ++j) sums[i][j] += a[i][k] * vectors(b[k])[j];
+  for (uint32_t i = 0; i < rows; ++i)
+    for (uint32_t j = 0; j < kVectors; ++j) reinterpret_cast<Vector*>(d[i] + at)[j] = sums[i][j];
+}
+
+template <class Sum, uint32_t kColumns>
+[[gnu::always_inline]] inline void add_products(Room<Sum, kColumns>& x, uint32_t depth, uint32_t n) {
+  constexpr uint32_t kRows = 4, kWide = 16, kNarrow = 8;
+  for (uint32_t i = 0; i < kWarpRows; i += kRows) {
+    uint32_t j = 0;
+    if constexpr (kColumns >= kWide)
+      for (; j + kWide <= n; j += kWide) add_block<kRows, kWide>(x.a + i, x.b, x.d + i, j, depth);
+    for (; j < n; j += kNarrow) add_block<kRows, kNarrow>(x.a + i, x.b, x.d + i, j, depth);
+  }
+}
+
 // Whether all numbers are finite and far from the largest ones: integers stand for them then.
 bool is_moderate(const float* x, uint32_t count) {
   return std::all_of(x, x + count, [](float v) { return std::fabs(v) < 0x1p100f; });
@@ -95,34 +156,32 @@ bool is_moderate(const float* x, uint32_t count) {
 template <class Sum, uint32_t kColumns>
 [[gnu::always_inline]] inline void multiply(Room<Sum, kColumns>& x, const MmaInstruction& instruction, uint32_t n,
                                             const uint8_t* a, const uint8_t* b, uint32_t* sums, bool accumulate) {
-  const uint32_t depth = uint32_t(instruction.k), registers = n / 2;
+  const uint32_t depth = uint32_t(instruction.k);
   widen(instruction.a, a, kWarpRows, kMostDepth, 1, &x.a[0][0]);
   widen(instruction.b, b, n, 1, kColumns, &x.b[0][0]);
-  for (uint32_t lane = 0; lane < kLanes; ++lane)
-    for (uint32_t r = 0; r < registers; ++r)
-      x.d[row_of(lane, r)][column_of(lane, r)] = accumulate ? std::bit_cast<Sum>(sums[lane * registers + r]) : Sum(0);
+  if (accumulate)
+    for_pairs(n, sums, x.d, [](const uint32_t* pair, Sum* elements) { std::memcpy(elements, pair, 8); });
+  else
+    for (auto& row : x.d) std::fill_n(row, n, Sum(0));
   bool few_bits = false;
   if constexpr (std::is_same_v<Sum, float>) {
     few_bits = instruction.sums_in_few_bits() && is_moderate(&x.a[0][0], kWarpRows * depth);
     for (uint32_t k = 0; few_bits && k < depth; ++k) few_bits = is_moderate(x.b[k], n);
   }
-  for (uint32_t i = 0; i < kWarpRows; ++i) {
-    if constexpr (std::is_same_v<Sum, float>)
-      if (few_bits && is_moderate(x.d[i], n)) {
+  if constexpr (std::is_same_v<Sum, float>) {
+    for (uint32_t i = 0; few_bits && i < kWarpRows; ++i)
+      if (is_moderate(x.d[i], n))
         add_in_few_bits(x.a[i], x.b, x.d[i], depth, n);
-        continue;
-      }
-    for (uint32_t k = 0; k < depth; ++k)
-      for (uint32_t j = 0; j < n; ++j) x.d[i][j] += x.a[i][k] * x.b[k][j];
+      else
+        add_row(x.a[i], x.b, x.d[i], depth, n);
   }
-  for (uint32_t lane = 0; lane < kLanes; ++lane)
-    for (uint32_t r = 0; r < registers; ++r)
-      sums[lane * registers + r] = std::bit_cast<uint32_t>(x.d[row_of(lane, r)][column_of(lane, r)]);
+  if (!few_bits) add_products(x, depth, n);
+  for_pairs(n, sums, x.d, [](uint32_t* pair, const Sum* elements) { std::memcpy(pair, elements, 8); });
 }
 
 template <class Sum>
-void multiply_any(const MmaInstruction& instruction, uint32_t n, const uint8_t* a, const uint8_t* b, uint32_t* sums,
-                  bool accumulate) {
+[[gnu::always_inline]] inline void multiply_any(const MmaInstruction& instruction, uint32_t n, const uint8_t* a,
+                                                const uint8_t* b, uint32_t* sums, bool accumulate) {
   if (n == 8) {
     Room<Sum, 8> room;
     return multiply(room, instruction, 8, a, b, sums, accumulate);
@@ -132,14 +191,37 @@ void multiply_any(const MmaInstruction& instruction, uint32_t n, const uint8_t* 
   multiply(*room, instruction, n, a, b, sums, accumulate);
 }
 
+using Multiply = void (*)(const MmaInstruction&, uint32_t, const uint8_t*, const uint8_t*, uint32_t*, bool);
+
+template <class Sum>
+void multiply_by_any_host(const MmaInstruction& instruction, uint32_t n, const uint8_t* a, const uint8_t* b,
+                          uint32_t* sums, bool accumulate) {
+  multiply_any<Sum>(instruction, n, a, b, sums, accumulate);
+}
+
+#ifdef __x86_64__
+// Has no multiplication that rounds together with an addition: the bits are those of any host.
+template <class Sum>
+[[gnu::target("avx2")]] void multiply_by_avx2(const MmaInstruction& instruction, uint32_t n, const uint8_t* a,
+                                              const uint8_t* b, uint32_t* sums, bool accumulate) {
+  multiply_any<Sum>(instruction, n, a, b, sums, accumulate);
+}
+#endif
+
+template <class Sum>
+Multiply multiply_of_this_host() {
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx2")) return multiply_by_avx2<Sum>;
+#endif
+  return multiply_by_any_host<Sum>;
+}
+
 }  // namespace
 
 void multiply_warp(const MmaInstruction& instruction, uint32_t n, const uint8_t* a, const uint8_t* b, uint32_t* sums,
                    bool accumulate) {
-  if (is_float(instruction.sums))
-    multiply_any<float>(instruction, n, a, b, sums, accumulate);
-  else
-    multiply_any<uint32_t>(instruction, n, a, b, sums, accumulate);
+  static const Multiply of_floats = multiply_of_this_host<float>(), of_integers = multiply_of_this_host<uint32_t>();
+  (is_float(instruction.sums) ? of_floats : of_integers)(instruction, n, a, b, sums, accumulate);
 }
 
 }  // namespace tegula::emulator

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "codegen/exec/emulator/access.h"
 #include "codegen/exec/emulator/matrix_product.h"
@@ -24,25 +25,48 @@ bool is_pending(uint32_t bits, uint32_t mark) {
   return (bits & kMarkBits) == mark && (bits & ~kMarkBits) >> kRegisterBits != 0;
 }
 
-/// The value that `bits` stand for if they stand for one that is there, else themselves.
-uint32_t resolved(const WarpProducts& warp, uint32_t bits, uint32_t mark, uint32_t lane) {
-  if (!is_pending(bits, mark)) return bits;
-  for (const MatrixProduct& result : warp.results)
-    if (result.tag == bits >> kRegisterBits)
-      return result.values[lane * (result.n / 2) + (bits & ((1 << kRegisterBits) - 1))];
-  return bits;
+/// Puts values in the place of what stands for those that are there, of `count` registers of a lane.
+void resolve(const WarpProducts& warp, uint32_t* registers, uint32_t count, uint32_t mark, uint32_t lane) {
+  const MatrixProduct* of = nullptr;  // mostly all registers are one instruction's, in order
+  for (uint32_t r = 0, run = 1; r < count; r += run) {
+    run = 1;
+    const uint32_t bits = registers[r], tag = bits >> kRegisterBits, number = bits & ((1 << kRegisterBits) - 1);
+    if (!is_pending(bits, mark)) continue;
+    if (!of || of->tag != tag) {
+      auto it = std::ranges::find(warp.results, tag, &MatrixProduct::tag);
+      if (it == warp.results.end()) continue;
+      of = &*it;
+    }
+    const uint32_t of_lane = of->n / 2, rest = std::min(count - r, of_lane - number);
+    uint32_t differences = 0;
+    for (uint32_t i = 0; i < rest; ++i) differences |= registers[r + i] ^ (bits + i);
+    if (!differences) run = rest;
+    std::memcpy(registers + r, &of->values[lane * of_lane + number], run * sizeof(uint32_t));
+  }
 }
 
 // ---- Operands
+
+/// Whether all that is to check of a read in these bytes of shared memory is who wrote them.
+bool is_plain(const Program& program, uint32_t begin, uint32_t end) {
+  return !this_worker->races() && end <= this_worker->launch().shared_bytes &&
+         std::ranges::none_of(program.bulk_copies,
+                              [&](const BulkCopy& copy) { return copy.touches(begin, end - begin); });
+}
 
 /// Lines (rows of A, columns of B) from `first` on.
 void read_operand(uint64_t descriptor, bool mn_major, uint32_t first, std::vector<uint8_t>& lines, uint32_t site,
                   bool at_issue) {
   const Fiber& fiber = this_worker->fiber();
+  const Program& program = *fiber.program;
   const MatrixDescriptor matrix(descriptor);
-  auto chunk_at = [&](uint32_t offset) {
-    const void* chunk = shared_access(fiber, fiber.program->shared_base + offset, 16, Access::Read, site);
-    if (at_issue) check_proxy(*fiber.program, offset, "wgmma reads", {site});
+  const auto [begin, end] = matrix.extent(mn_major, first + uint32_t(lines.size()) / kLineBytes);
+  const bool plain = is_plain(program, begin, end), proxy = at_issue && program.writes.tracks();
+  const char* const shared = reinterpret_cast<const char*>(uint64_t(program.shared_base));
+  auto chunk_at = [&](uint32_t offset) -> const void* {
+    const void* chunk =
+        plain ? shared + offset : shared_access(fiber, program.shared_base + offset, 16, Access::Read, site);
+    if (proxy) check_proxy(program, offset, "wgmma reads", {site});
     return chunk;
   };
   const uint32_t count = uint32_t(lines.size()) / kLineBytes;
@@ -83,10 +107,7 @@ void perform(WarpProducts& warp, MatrixProduct& product) {
     const uint32_t registers = product.n / 2;
     uint32_t before = product.values[0] >> kRegisterBits;
     for (uint32_t lane = 0; lane < kLanes; ++lane)
-      for (uint32_t r = 0; r < registers; ++r) {
-        uint32_t& value = product.values[lane * registers + r];
-        value = resolved(warp, value, mark_for(*product.instruction), lane);
-      }
+      resolve(warp, &product.values[lane * registers], registers, mark_for(*product.instruction), lane);
     std::erase_if(warp.results, [&](const MatrixProduct& result) { return result.tag == before; });
   }
   multiply_warp(*product.instruction, product.n, product.a_seen.data(), product.b_seen.data(), product.values.data(),
@@ -163,6 +184,19 @@ uint32_t MatrixDescriptor::k_major(uint32_t line, uint32_t chunk) const {
 uint32_t MatrixDescriptor::mn_major(uint32_t k, uint32_t chunk) const {
   if (width == 1) return start + k % 8 * 16 + k / 8 * leading + chunk * stride;
   return swizzled(start + chunk % width * 16 + chunk / width * leading + k % 8 * width * 16 + k / 8 * stride);
+}
+
+std::pair<uint32_t, uint32_t> MatrixDescriptor::extent(bool mn_major, uint32_t lines) const {
+  constexpr uint32_t kSwizzled = 128;  // bytes within which chunks change places
+  const uint32_t last = lines / 8 - 1, row = width * 16;
+  uint32_t behind = start + 7 * row + 16;  // of the farthest chunk
+  if (!mn_major)
+    behind += last * stride + (width == 1 ? leading : 16);
+  else if (width == 1)
+    behind += leading + last * stride;
+  else
+    behind += row + last / width * leading + stride;
+  return {start / kSwizzled * kSwizzled, (behind + kSwizzled - 1) / kSwizzled * kSwizzled};
 }
 
 // ---- Bodies
@@ -246,9 +280,8 @@ void wait_for_products(void* result, const void* values, uint32_t count, uint32_
     });
     warp.products.fenced = false;
   });
-  const uint32_t lane = worker.fiber().thread % kLanes;
-  for (uint32_t r = 0; r < count; ++r)
-    static_cast<uint32_t*>(result)[r] = resolved(warp.products, static_cast<const uint32_t*>(values)[r], mark, lane);
+  std::memmove(result, values, count * sizeof(uint32_t));
+  resolve(warp.products, static_cast<uint32_t*>(result), count, mark, worker.fiber().thread % kLanes);
 }
 
 }  // namespace tegula::emulator

@@ -18,6 +18,7 @@
 #include <deque>
 #include <memory>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "codegen/exec/emulator/async_queue.h"
@@ -42,6 +43,8 @@ struct MatrixDescriptor {
   uint32_t k_major(uint32_t line, uint32_t chunk) const;
   /// MN-major, elements of 16 bits: rows or columns 8 * chunk to 8 * chunk + 7 at depth `k`.
   uint32_t mn_major(uint32_t k, uint32_t chunk) const;
+  /// Offsets from the first to behind the last, between which all of so many lines lie.
+  std::pair<uint32_t, uint32_t> extent(bool mn_major, uint32_t lines) const;
 
  private:
   uint32_t swizzled(uint32_t offset) const;

@@ -45,6 +45,15 @@ double number(T x) {
     return double(float(x));
 }
 
+/// Converted once, for sums of products that take each of them many times.
+template <class T>
+std::vector<double> numbers(const std::vector<T>& values) {
+  std::vector<double> converted;
+  converted.reserve(values.size());
+  for (T x : values) converted.push_back(number(x));
+  return converted;
+}
+
 /// Frobenius norm of the difference over that of the exact result.
 template <class T>
 double relative_error(const std::vector<T>& found, const std::vector<double>& exact) {

@@ -139,11 +139,12 @@ void check_long(int m, int n, int block_k, Elem zero, double tolerance, const ch
     SCOPED_TRACE(fmt::format("{}: {} x {}, steps of {}, {} bytes, {}", device->info().name, m, n, block_k, sizeof(In),
                              precision));
     auto a = random_values<In>(size_t(m) * k, 1), b = random_values<In>(size_t(n) * k, 2);
+    const std::vector<double> exact_a = numbers(a), exact_b = numbers(b);
     std::vector<double> exact;
     for (int i = 0; i < m; ++i)
       for (int j = 0; j < n; ++j) {
         double sum = 0;
-        for (int l = 0; l < k; ++l) sum += number(a[size_t(i) * k + l]) * number(b[size_t(j) * k + l]);
+        for (int l = 0; l < k; ++l) sum += exact_a[size_t(i) * k + l] * exact_b[size_t(j) * k + l];
         exact.push_back(sum);
       }
     Buffer da(*device, a), db(*device, b), dc(*device, exact.size() * sizeof(Sum));

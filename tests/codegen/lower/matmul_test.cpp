@@ -45,12 +45,13 @@ void check_matmul(Device& device, const Problem& p, Elem out_type, const char* p
   auto a = random_values<In>(size_t(m) * k, 1), b = random_values<In>(size_t(k) * n, 2);
   const int stride_am = p.transposed_a ? 1 : k, stride_ak = p.transposed_a ? m : 1;
   const int stride_bk = p.transposed_b ? 1 : n, stride_bn = p.transposed_b ? k : 1;
+  const std::vector<double> exact_b = numbers(b);
   std::vector<double> exact(size_t(m) * n);
   for (int i = 0; i < m; ++i)
     for (int l = 0; l < k; ++l) {
       const double x = number(a[size_t(i) * stride_am + size_t(l) * stride_ak]);
       for (int j = 0; j < n; ++j)
-        exact[size_t(i) * n + j] += x * number(b[size_t(l) * stride_bk + size_t(j) * stride_bn]);
+        exact[size_t(i) * n + j] += x * exact_b[size_t(l) * stride_bk + size_t(j) * stride_bn];
     }
   if (p.wrapped)
     for (double& x : exact) x = x < 0 ? 0.01 * x : x;
