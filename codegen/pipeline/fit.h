@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/ir.h"
 #include "codegen/target/target.h"
 
@@ -17,13 +18,14 @@ struct Stores {
 
 /// The most slots, up to `wanted`, that the places may have each; at least 1. Exact: what the laid-out function needs
 /// of shared memory with these slots is counted (plan_shared).
-int64_t fit_slots(const ir::Func& func, const Target& target, Stores stores, int64_t wanted);
+int64_t fit_slots(const ir::Func& func, ScratchSizes& sizes, const Target& target, Stores stores, int64_t wanted);
 
 /// The function's shared memory if these places have so many slots each.
-int64_t shared_bytes_with(const ir::Func& func, const std::vector<ir::Op*>& stores, int64_t slots);
+int64_t shared_bytes_with(const ir::Func& func, ScratchSizes& sizes, const std::vector<ir::Op*>& stores, int64_t slots);
 
 /// Whether they may have so many if their room is kept throughout `outer`, a loop around.
-bool fits_around(const ir::Func& func, const Target& target, const Stores& stores, int64_t slots, ir::Op& outer);
+bool fits_around(const ir::Func& func, ScratchSizes& sizes, const Target& target, const Stores& stores, int64_t slots,
+                 ir::Op& outer);
 
 /// How many iterations, at most `wanted`, the loads may run ahead in registers; takes loads away, the last ones first,
 /// until that is one at least. `all`: the user has asked for it; otherwise registers are kept for the loop's products.

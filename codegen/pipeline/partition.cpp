@@ -221,7 +221,7 @@ Division Partition::divide(Op& loop, const LoopSchedule& schedule, int64_t wante
   alloc_barriers(fills, wanted, bulk);
   Target room = target_;
   if (in_turns) room.shared_per_program -= 2 * bytes_of_each_group(nest);  // wherever that lies now
-  const int64_t slots = fit_slots(func_, room, {schedule.copies}, wanted + (schedule.sums_up ? 1 : 0));
+  const int64_t slots = fit_slots(func_, sizes_, room, {schedule.copies}, wanted + (schedule.sums_up ? 1 : 0));
   for (const Fill& fill : fills)
     for (const Value* barriers : {fill.full, fill.empty}) barriers->def->set(attr::slots, slots);
   const char* why_not = slots < 2 ? "no two slots of what it copies fit shared memory"
@@ -402,7 +402,7 @@ bool Partition::pays(const LoopSchedule& schedule, int64_t slots, bool bulk) con
   if (schedule.sums_up) return bulk;
   if (func_.num_warps() < kLeastWarps) return false;
   return func_.num_warps() > kLeastWarps ||
-         programs_by_room(func_, target_, shared_bytes_with(func_, schedule.copies, slots)) <= 1;
+         programs_by_room(func_, target_, shared_bytes_with(func_, sizes_, schedule.copies, slots)) <= 1;
 }
 
 std::vector<Transfer> Partition::balance() {
