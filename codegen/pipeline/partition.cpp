@@ -398,11 +398,12 @@ Partition::Registers Partition::share_registers(bool bulk, int64_t groups) const
 // takes nearly all registers is left alone. (Registers of products' operands are not counted in full.)
 bool Partition::pays(const LoopSchedule& schedule, int64_t slots, bool bulk) const {
   constexpr int kLeastWarps = 2 * kWarpsOfGroup;
-  if (8 * expected_registers(func_) > 7 * share_registers(bulk, 1).program) return false;
-  if (schedule.sums_up) return bulk;
-  if (func_.num_warps() < kLeastWarps) return false;
-  return func_.num_warps() > kLeastWarps ||
-         programs_by_room(func_, target_, shared_bytes_with(func_, sizes_, schedule.copies, slots)) <= 1;
+  const auto is_alone = [&] {
+    return programs_by_room(func_, target_, shared_bytes_with(func_, sizes_, schedule.copies, slots)) <= 1;
+  };
+  const bool gains =
+      schedule.sums_up ? bulk : func_.num_warps() > kLeastWarps || (func_.num_warps() == kLeastWarps && is_alone());
+  return gains && 8 * expected_registers(func_) <= 7 * share_registers(bulk, 1).program;
 }
 
 std::vector<Transfer> Partition::balance() {

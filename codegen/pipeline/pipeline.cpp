@@ -196,14 +196,14 @@ class LoopPipeliner {
 
   // Whether an SM has room for fewer programs with so many slots than with one less, though they have the registers.
   bool slot_costs_programs(const std::vector<Op*>& copies, int64_t slots) const {
-    constexpr int64_t kThreadsPerWarp = 32;
-    const int64_t by_registers = context_.target.registers_per_sm / (kThreadsPerWarp * func_.num_warps() *
-                                                                     std::max<int64_t>(1, expected_registers(func_)));
-    auto programs = [&](int64_t n) {
-      return std::min(by_registers,
-                      programs_by_room(func_, context_.target, shared_bytes_with(func_, sizes_, copies, n)));
+    auto by_room = [&](int64_t n) {
+      return programs_by_room(func_, context_.target, shared_bytes_with(func_, sizes_, copies, n));
     };
-    return programs(slots - 1) > programs(slots);
+    const int64_t programs = by_room(slots);
+    if (by_room(slots - 1) <= programs) return false;
+    constexpr int64_t kThreadsPerWarp = 32;
+    const int64_t registers = std::max<int64_t>(1, expected_registers(func_));
+    return context_.target.registers_per_sm / (kThreadsPerWarp * func_.num_warps() * registers) > programs;
   }
 
   Op& loop_;
