@@ -87,7 +87,8 @@ TEST(SharedNeeds, FollowsTheSlotsThatAreTried) {
 // Conversions of the same layouts that differ in elements, in the order of axes, and in what op they are.
 TEST(ScratchSizes, AreThoseOfEachOp) {
   Diagnostics diags;
-  auto func = ir::read(R"(#0 = layout {register=[[1,0,0],[2,0,0],[4,0,0]], lane=[[0,1,0],[0,2,0],[0,4,0],[0,0,1],[0,0,2]], warp=[[0,0,4]] -> dim0:8, dim1:8, dim2:8}
+  auto func = ir::read(
+      R"(#0 = layout {register=[[1,0,0],[2,0,0],[4,0,0]], lane=[[0,1,0],[0,2,0],[0,4,0],[0,0,1],[0,0,2]], warp=[[0,0,4]] -> dim0:8, dim1:8, dim2:8}
 func @f(%0: f16 "x", %1: f32 "y") {num_warps = 2} {
   %2 = splat %0 : tile<8x8x8xf16, #0>
   %3 = splat %1 : tile<8x8x8xf32, #0>
@@ -99,7 +100,7 @@ func @f(%0: f16 "x", %1: f32 "y") {num_warps = 2} {
   return
 }
 )",
-                       "f.tile", diags);
+      "f.tile", diags);
   ASSERT_TRUE(func) << diags.render();
   std::vector<int64_t> found;
   ScratchSizes sizes;
