@@ -271,17 +271,64 @@ class Transfer {
   const Facts* instead_;
 };
 
+/// Some values with all that they follow from, as far as nothing is known of it.
+class Slice {
+ public:
+  Slice(const Value* value, const Facts& known) : known_(known) {
+    add(value);
+    while (!open_.empty()) {
+      const Value* next = open_.back();
+      open_.pop_back();
+      for (const Op* op = op_of(next); op && ops_.insert(op).second;) op = op->parent->parent;
+      add_sources(next);
+    }
+  }
+
+  bool has(const Value* value) const { return values_.contains(value); }
+  /// Whether the op makes one of the values, itself or in a region.
+  bool has(const Op& op) const { return ops_.contains(&op); }
+
+ private:
+  static const Op* op_of(const Value* value) { return value->def ? value->def : value->block->parent; }
+
+  void add(const Value* value) {
+    if (value && !known_.contains(value) && values_.insert(value).second) open_.push_back(value);
+  }
+
+  void add_sources(const Value* value) {
+    for (const Value* origin : ir::origins(value)) add(origin);
+    if (const Op* op = ir::for_of(value)) {
+      const ForLoop loop(*op);
+      if (value == loop.induction())
+        add(loop.lower()), add(loop.step());
+      else
+        add(loop.arg(*loop.number(value)));
+    } else if (value->def && !value->def->has(ir::Control)) {
+      for (const Value* operand : value->def->operands) add(operand);
+    }
+  }
+
+  const Facts& known_;
+  std::vector<const Value*> open_;
+  std::unordered_set<const Value*> values_;
+  std::unordered_set<const Op*> ops_;
+};
+
 /// Abstract interpretation with fixed points for loops. Facts only get weaker on the way to a fixed point, and all are
 /// powers of two, so it is reached after few rounds.
 class Interpreter : private Transfer {
  public:
-  Interpreter(Facts& info, const AxisPremises& premises) : Transfer(info, premises), info_(info) {}
+  /// `only`: the values of which facts are wanted; null: all.
+  Interpreter(Facts& info, const AxisPremises& premises, const Slice* only = nullptr)
+      : Transfer(info, premises), info_(info), only_(only) {}
 
   void block(const Block& block) {
-    for (const auto& op : block.ops) visit(*op);
+    for (const auto& op : block.ops)
+      if (!only_ || only_->has(*op)) visit(*op);
   }
 
  private:
+  bool wants(const Value* value) const { return !only_ || only_->has(value); }
   /// Starts `to` from `from`; sizes match because the verifier has checked the types.
   void assign(const Value* to, const Value* from) { info_[to] = get(from); }
   /// Weakens `to` by `from`; true if that changed something.
@@ -301,6 +348,7 @@ class Interpreter : private Transfer {
       case Opcode::If:
         for (const auto& region : op.regions) block(*region);
         for (const auto& r : op.results) {
+          if (!wants(r.get())) continue;
           const std::vector<Value*> from = ir::origins(r.get());
           assign(r.get(), from[0]);
           merge(r.get(), from[1]);
@@ -323,34 +371,49 @@ class Interpreter : private Transfer {
 
   void visit_for(const Op& op) {
     const ForLoop loop(op);
+    if (wants(loop.induction())) visit_induction(loop);
+    std::vector<size_t> carried;
+    for (size_t k = 0; k < loop.carried(); ++k)
+      if (wants(loop.arg(k))) carried.push_back(k);
+    for (size_t k : carried) assign(loop.arg(k), loop.init(k));
+    for (bool changed = true; changed;) {
+      block(loop.body());
+      changed = false;
+      for (size_t k : carried) changed |= merge(loop.arg(k), loop.next(k));
+    }
+    for (size_t k = 0; k < loop.carried(); ++k)
+      if (wants(loop.result(k))) assign(loop.result(k), loop.arg(k));
+  }
+
+  void visit_induction(const ForLoop& loop) {
     const Value* i = loop.induction();
     AxisInfo lower = get(loop.lower()), stride = get(loop.step());
     info_[i] = unknown(i);
     info_[i].divisibility[0] = std::min(lower.divisibility[0], stride.divisibility[0]);
     info_[i].non_negative |= lower.non_negative && stride.non_negative;
-    for (size_t k = 0; k < loop.carried(); ++k) assign(loop.arg(k), loop.init(k));
-    for (bool changed = true; changed;) {
-      block(loop.body());
-      changed = false;
-      for (size_t k = 0; k < loop.carried(); ++k) changed |= merge(loop.arg(k), loop.next(k));
-    }
-    for (size_t k = 0; k < loop.carried(); ++k) assign(loop.result(k), loop.arg(k));
   }
 
   void visit_while(const Op& op) {
     const WhileLoop loop(op);
-    for (size_t k = 0; k < loop.num_tested(); ++k) assign(loop.tested(k), loop.init(k));
+    std::vector<size_t> tested, passed;
+    for (size_t k = 0; k < loop.num_tested(); ++k)
+      if (wants(loop.tested(k))) tested.push_back(k);
+    for (size_t k = 0; k < loop.num_passed(); ++k)
+      if (wants(loop.taken(k))) passed.push_back(k);
+    for (size_t k : tested) assign(loop.tested(k), loop.init(k));
     for (bool changed = true; changed;) {
       block(loop.test());
-      for (size_t k = 0; k < loop.num_passed(); ++k) assign(loop.taken(k), loop.passed(k));
+      for (size_t k : passed) assign(loop.taken(k), loop.passed(k));
       block(loop.body());
       changed = false;
-      for (size_t k = 0; k < loop.num_tested(); ++k) changed |= merge(loop.tested(k), loop.next(k));
+      for (size_t k : tested) changed |= merge(loop.tested(k), loop.next(k));
     }
-    for (size_t k = 0; k < loop.num_passed(); ++k) assign(loop.result(k), loop.passed(k));
+    for (size_t k = 0; k < loop.num_passed(); ++k)
+      if (wants(loop.result(k))) assign(loop.result(k), loop.passed(k));
   }
 
   Facts& info_;
+  const Slice* only_;
 };
 
 /// Facts where a mask is true.
@@ -406,15 +469,32 @@ class UnderMask {
 
 }  // namespace
 
-AxisAnalysis::AxisAnalysis(const ir::Func& func, AxisPremises premises) : premises_(premises) {
+static Facts facts_of_parameters(const ir::Func& func, const AxisPremises& premises) {
+  Facts facts;
   for (size_t i = 0; i < func.body.args.size(); ++i) {
     const Value* param = func.body.args[i].get();
     AxisInfo info = unknown(param);
     if (i < func.divisibility.size()) info.divisibility[0] = power_of_two_divisor(func.divisibility[i]);
     info.non_negative |= premises.no_negative_parameters;
-    info_[param] = std::move(info);
+    facts[param] = std::move(info);
   }
+  return facts;
+}
+
+AxisAnalysis::AxisAnalysis(const ir::Func& func, AxisPremises premises)
+    : info_(facts_of_parameters(func, premises)), premises_(premises) {
   Interpreter(info_, premises_).block(func.body);
+}
+
+AxisQuery::AxisQuery(const ir::Func& func, AxisPremises premises)
+    : func_(func), info_(facts_of_parameters(func, premises)), premises_(premises) {}
+
+const AxisInfo& AxisQuery::info(const Value* value) const {
+  if (!info_.contains(value)) {
+    const Slice slice(value, info_);
+    Interpreter(info_, premises_, &slice).block(func_.body);
+  }
+  return info_.at(value);
 }
 
 const AxisInfo& AxisAnalysis::info(const Value* value) const {

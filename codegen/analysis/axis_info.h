@@ -70,6 +70,19 @@ class AxisAnalysis {
 /// Whether the program promises runs or divisors (tl.multiple_of, tl.max_contiguous, tl.max_constancy).
 bool has_promises(const ir::Func& func);
 
+/// The same facts, each found when it is first asked for, from what the value follows from: of a long function's few
+/// values, whose number of ops does not matter then. What a value follows from must not change before it is asked for.
+class AxisQuery {
+ public:
+  explicit AxisQuery(const ir::Func& func, AxisPremises premises = {});
+  const AxisInfo& info(const ir::Value* value) const;
+
+ private:
+  const ir::Func& func_;
+  mutable std::unordered_map<const ir::Value*, AxisInfo> info_;
+  AxisPremises premises_;
+};
+
 /// Axes by contiguity of the pointers, the most contiguous first; then those along which elements lie nearest to each
 /// other, as far as that is known; the last axis wins a tie.
 std::vector<int> fastest_axes(const AxisInfo& pointers);

@@ -113,17 +113,24 @@ RegisterPressure::Peak RegisterPressure::peak_without(const std::unordered_set<c
   return {kBaseRegisters + peak_.words, peak_.times};
 }
 
+int64_t RegisterPressure::held(const ir::Type& type) {
+  if (!type.is_tile() || !type.layout) return held_elements(type);
+  const auto [at, is_new] = held_.try_emplace(type.layout.get(), 0);
+  if (is_new) at->second = held_elements(type);
+  return at->second;
+}
+
 // How many different registers an index or pointer tile takes, when those that differ by a constant are one: the
 // constant goes into the instruction. Other values take one a register of their layout.
 int64_t RegisterPressure::distinct_registers(const ir::Value* v) {
   if (auto it = distinct_.find(v); it != distinct_.end()) return it->second;
-  distinct_[v] = held_elements(v->type);  // for what a loop carries around
+  distinct_[v] = held(v->type);  // for what a loop carries around
   const int64_t n = v->def ? distinct_of_result(v) : distinct_of_argument(v);
   return distinct_[v] = n;
 }
 
 int64_t RegisterPressure::distinct_of_argument(const ir::Value* v) {
-  const int64_t all = held_elements(v->type);
+  const int64_t all = held(v->type);
   const ir::Op* op = ir::for_of(v);
   if (!op) return all;
   const ir::ForLoop loop(*op);
@@ -137,7 +144,7 @@ int64_t RegisterPressure::distinct_of_argument(const ir::Value* v) {
 
 int64_t RegisterPressure::distinct_of_result(const ir::Value* v) {
   const ir::Op& op = *v->def;
-  const int64_t all = held_elements(v->type);
+  const int64_t all = held(v->type);
   if (op.opcode == Opcode::Load && v->type.layout) return loaded_elements(op);
   auto of = [&](int i) { return distinct_registers(op.operand(i)); };
   const auto is_float = [](const ir::Value* x) { return x && x->type.is_float() && !x->type.pointer; };
@@ -188,10 +195,10 @@ int64_t RegisterPressure::distinct_of_result(const ir::Value* v) {
 }
 
 // The elements of a thread, those of a run of equal ones counted once.
-int64_t RegisterPressure::different(const ir::Value* v) const {
+int64_t RegisterPressure::different(const ir::Value* v) {
   const ir::Ints& runs = axis_.info(v).constancy;
   const bool any = std::any_of(runs.begin(), runs.end(), [](int64_t run) { return run > 1; });
-  return any && v->type.layout ? count_different(v->type, runs) : held_elements(v->type);
+  return any && v->type.layout ? count_different(v->type, runs) : held(v->type);
 }
 
 // Values that elementwise ops make of others and that all end in the same reduction, conversion or store are never
@@ -258,8 +265,8 @@ int RegisterPressure::registers(const ir::Value* v) {
     return param ? 0 : words(type, 1);
   }
   if (v->def && v->def->opcode == Opcode::Constant) return 0;
-  if (type.is_bool()) return int((std::min(distinct_registers(v), held_elements(type)) + 15) / 16);
-  int all = words(type, std::min(distinct_registers(v), held_elements(type)));
+  if (type.is_bool()) return int((std::min(distinct_registers(v), held(type)) + 15) / 16);
+  int all = words(type, std::min(distinct_registers(v), held(type)));
   // The fragments of a product are fetched step by step.
   return fragments_.contains(v) ? (all + 1) / 2 : all;
 }

@@ -38,9 +38,11 @@ class RegisterPressure {
  private:
   class Live;
 
+  /// held_elements() of a type of the function.
+  int64_t held(const ir::Type& type);
   int64_t distinct_of_argument(const ir::Value* v);
   int64_t distinct_of_result(const ir::Value* v);
-  int64_t different(const ir::Value* v) const;
+  int64_t different(const ir::Value* v);
   void find_streamed(const ir::Block& block);
   void find_waves(const ir::Op& product);
   int registers(const ir::Value* v);
@@ -56,6 +58,7 @@ class RegisterPressure {
   std::unordered_set<const ir::Value*> streamed_, fragments_;
   std::unordered_map<const ir::Op*, std::vector<const ir::Value*>> made_of_;  // of what conversions take
   std::unordered_map<const ir::Value*, int64_t> distinct_;
+  std::unordered_map<const LinearLayout*, int64_t> held_;
   std::unordered_map<const ir::Value*, int> wave_;  // registers of values that are there wave by wave
   Peak peak_;
 };

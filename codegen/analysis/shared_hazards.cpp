@@ -373,7 +373,20 @@ class HazardWalk {
     hand_on(op, state);
     if (!searching_) order_what_precedes(op, state);
     until_stable(state, [&](State& next) { iteration(op, next); });
+    forget_inside(op, state);
     number_slots(state, rotations_.left_by(op), [](int64_t slot, int64_t) { return kAnySlot - 1 - slot; });
+  }
+
+  // What is known of tokens and sums of the loop's regions, which nobody can use behind it: else the state of a
+  // function would grow with the number of its loops.
+  static void forget_inside(const Op& op, State& state) {
+    const auto is_inside = [&](const auto& known) {
+      const Value& value = *known.first;
+      const Op* around = (value.def ? value.def->parent : value.block)->parent;
+      return around && encloses(op, *around);
+    };
+    std::erase_if(state.tokens, is_inside);
+    std::erase_if(state.started, is_inside);
   }
 
   // What threads did ahead of the loop alone is ordered there, by one barrier, rather than in each iteration.

@@ -53,12 +53,11 @@ int64_t combine_scratch(const ir::Op& op) {
 // Which ops complete what runs beside the program.
 class Waits {
  public:
-  explicit Waits(const ir::Func& func) {
-    ir::walk(func.body, [&](const ir::Op& op) {
-      for (size_t i = 0; i < op.operands.size(); ++i)
-        if (op.operands[i] && (op.operands[i]->type.is_token() || op.operands[i]->type.is_in_flight()))
-          uses_[op.operands[i]].emplace_back(&op, i);
-    });
+  /// For all ops, in the order of the program, that take tokens or sums in flight.
+  void add(const ir::Op& op) {
+    for (size_t i = 0; i < op.operands.size(); ++i)
+      if (op.operands[i] && (op.operands[i]->type.is_token() || op.operands[i]->type.is_in_flight()))
+        uses_[op.operands[i]].emplace_back(&op, i);
   }
 
   /// The waits to which a token or sums in flight come through loops and branches. Null among them: on some way there
@@ -143,14 +142,9 @@ class CommonRooms {
 // Finds the rooms of a function and where they lie.
 class RoomPlan {
  public:
-  explicit RoomPlan(const ir::Func& func) : common(func), waits_(func) {
-    number_ops(func.body);
-    std::unordered_set<const ir::Op*> beside;  // ops of copy_warps, which use a room while the program does
-    ir::walk(func.body, [&](const ir::Op& op) {
-      if (op.opcode == ir::Opcode::CopyWarps)
-        ir::walk(*op.regions[0], [&](const ir::Op& inner) { beside.insert(&inner); });
-      if (!beside.contains(&op)) visit(op);
-    });
+  explicit RoomPlan(const ir::Func& func) : common(func) {
+    number_ops(func.body, false);
+    for (const ir::Op* op : users_) visit(*op);
     std::stable_sort(rooms.begin(), rooms.end(), [&](const Room& a, const Room& b) {
       const bool first = common.has(*a.alloc), second = common.has(*b.alloc);
       return first != second ? first : a.begin < b.begin;
@@ -177,12 +171,9 @@ class RoomPlan {
   CommonRooms common;
   int64_t common_scratch = 0, common_bytes = 0;  ///< where scratch in turns lies; where what is common ends
 
-  /// What rooms in use at the op take.
+  /// What rooms take that are in use at the op of this number, in the order of a walk.
   using Areas = std::vector<std::pair<int64_t, int64_t>>;
-  Areas taken_at(const ir::Op& op) const {
-    const int number = range_.at(&op).first;
-    return taken(number, number, rooms.size());
-  }
+  Areas taken_at(int number) const { return taken(number, number, rooms.size()); }
 
   static int64_t first_gap(const Areas& taken, int64_t bytes, int64_t alignment) {
     int64_t at = 0;
@@ -200,7 +191,15 @@ class RoomPlan {
     bytes = common_bytes = round_up(common_scratch + common.scratch(), kPlaceAlignment);
   }
 
-  void number_ops(const ir::Block& block) {
+  // Whether it takes or gives what is not data in registers.
+  static bool uses_rooms(const ir::Op& op) {
+    const auto is_other = [](const auto& v) { return v && v->type.kind != ir::Kind::Data; };
+    return std::any_of(op.operands.begin(), op.operands.end(), is_other) ||
+           std::any_of(op.results.begin(), op.results.end(), is_other);
+  }
+
+  // `beside`: of copy_warps, which use a room while the program does.
+  void number_ops(const ir::Block& block, bool beside) {
     const ir::Op* commit = nullptr;  // the next one, if it is plain to see
     for (auto it = block.ops.rbegin(); it != block.ops.rend(); ++it) {
       const auto& op = *it;
@@ -212,10 +211,14 @@ class RoomPlan {
         commit_of_[op.get()] = commit;
     }
     for (const auto& op : block.ops) {
-      Range& range = range_[op.get()];
-      range.first = next_++;
-      for (const auto& region : op->regions) number_ops(*region);
-      range.last = next_ - 1;
+      const int first = next_++;
+      const bool uses = uses_rooms(*op);
+      if (uses) {
+        waits_.add(*op);
+        if (!beside) users_.push_back(op.get());
+      }
+      for (const auto& region : op->regions) number_ops(*region, beside || op->info().runs_beside());
+      if (uses || !op->regions.empty()) range_[op.get()] = {first, next_ - 1};
     }
   }
 
@@ -283,7 +286,8 @@ class RoomPlan {
   struct Range {
     int first = 0, last = 0;  // the numbers of an op and of the last one within
   };
-  std::unordered_map<const ir::Op*, Range> range_;
+  std::unordered_map<const ir::Op*, Range> range_;  // of those that use rooms, and that others are within
+  std::vector<const ir::Op*> users_;
   std::unordered_map<const ir::Op*, const ir::Op*> commit_of_;  // what begins the group of a copy; null: not known
   std::unordered_map<const ir::Op*, size_t> room_of_;
 };
@@ -306,8 +310,8 @@ int exchange_slots(const ir::Op& op) {
 
 int64_t place_bytes(const ir::Type& type) { return type.num_elements() * element_bytes(type); }
 
-int64_t scratch_bytes(const ir::Op& op) {
-  if (op.info().combines()) return op.operand(0)->type.layout ? combine_scratch(op) : 0;
+// Whether the op brings the elements of a tile of registers from one layout to another, or renames their coordinates.
+static bool converts(const ir::Op& op) {
   switch (op.opcode) {
     case ir::Opcode::ExpandDims:
     case ir::Opcode::Broadcast:
@@ -315,16 +319,39 @@ int64_t scratch_bytes(const ir::Op& op) {
     case ir::Opcode::Trans:
     case ir::Opcode::ConvertLayout: {
       const ir::Type& from = op.operand(0)->type;
-      const ir::Type& to = op.result()->type;
-      if (!from.layout || !to.layout || from.is_place()) return 0;
-      const auto view = operand_view(op);
-      if (!view) return from.num_elements() * element_bytes(from);
-      if (*view == *from.layout) return 0;
-      const Conversion::Route route = plan_conversion(*from.layout, *view).route;
-      if (!goes_through_shared(route)) return 0;
-      return route == Conversion::Route::Shared ? exchange_bytes(*from.layout, *view, from.bits())
-                                                : from.num_elements() * element_bytes(from);
+      return from.layout && op.result()->type.layout && !from.is_place();
     }
+    default:
+      return false;
+  }
+}
+
+static int64_t conversion_scratch(const ir::Op& op) {
+  const ir::Type& from = op.operand(0)->type;
+  const auto view = operand_view(op);
+  if (!view) return from.num_elements() * element_bytes(from);
+  if (*view == *from.layout) return 0;
+  const Conversion::Route route = plan_conversion(*from.layout, *view).route;
+  if (!goes_through_shared(route)) return 0;
+  return route == Conversion::Route::Shared ? exchange_bytes(*from.layout, *view, from.bits())
+                                            : from.num_elements() * element_bytes(from);
+}
+
+int64_t ScratchSizes::bytes(const ir::Op& op) {
+  if (!converts(op)) return scratch_bytes(op);
+  const ir::Type& from = op.operand(0)->type;
+  const auto [at, is_new] =
+      known_.try_emplace({op.opcode, from.layout, op.result()->type.layout, from.bits(), op.attrs}, 0);
+  if (is_new) at->second = conversion_scratch(op);
+  return at->second;
+}
+
+int64_t scratch_bytes(const ir::Op& op) {
+  if (converts(op)) return conversion_scratch(op);
+  switch (op.opcode) {
+    case ir::Opcode::Reduce:
+    case ir::Opcode::Scan:
+      return op.operand(0)->type.layout ? combine_scratch(op) : 0;
     case ir::Opcode::ExchangeBlocks:
       return op.operand(0)->type.layout ? place_bytes(op.operand(0)->type) : 0;
     case ir::Opcode::Sort:
@@ -358,16 +385,19 @@ namespace {
 
 struct Scratch {
   const ir::Op* op;
+  int number;  ///< in the order of a walk
   int64_t bytes;
   bool across;  ///< blocks exchange data
 };
 
 // Of all ops that need some, in their order.
-std::vector<Scratch> find_scratch(const ir::Func& func) {
+std::vector<Scratch> find_scratch(const ir::Func& func, ScratchSizes& sizes) {
   std::vector<Scratch> found;
   std::optional<std::unordered_map<const ir::Value*, int>> uses;  // as few programs ask
   bool beside = false;                                            // copy_warps, which stand last, exchange nothing
+  int walked = 0;
   ir::walk(func.body, [&](const ir::Op& op) {
+    const int number = walked++;
     beside |= op.info().runs_beside();
     if (beside) return;
     if (op.opcode == ir::Opcode::AtomicRmw) {
@@ -376,8 +406,8 @@ std::vector<Scratch> find_scratch(const ir::Func& func) {
           !has_copies(op.result()->type, op.get(ir::attr::per_block) ? 1 : func.num_ctas()))
         return;
     }
-    if (const int64_t bytes = scratch_bytes(op))
-      found.push_back({&op, round_up(bytes, kAlignment), crosses_blocks(op, func.num_ctas())});
+    if (const int64_t bytes = sizes.bytes(op))
+      found.push_back({&op, number, round_up(bytes, kAlignment), crosses_blocks(op, func.num_ctas())});
   });
   return found;
 }
@@ -391,13 +421,13 @@ struct ScratchPlaces {
 }  // namespace
 
 struct SharedNeeds::Found {
-  explicit Found(const ir::Func& of) : func(of), rooms(of), scratch(find_scratch(of)) {}
+  Found(const ir::Func& of, ScratchSizes& sizes) : func(of), rooms(of), scratch(find_scratch(of, sizes)) {}
 
   // With the slots that places have now; takes the best way to divide areas among the ops that exchange data.
   ScratchPlaces place() {
     rooms.place();
     std::vector<RoomPlan::Areas> taken;
-    for (const Scratch& of : scratch) taken.push_back(rooms.taken_at(*of.op));
+    for (const Scratch& of : scratch) taken.push_back(rooms.taken_at(of.number));
     ScratchPlaces best = place_scratch(taken, kPrivateBytes);
     const auto programs = [&](const ScratchPlaces& places) {
       return std::min(kWarpsOfMostRegisters / func.num_warps(),
@@ -416,7 +446,7 @@ struct SharedNeeds::Found {
     bool any_across = false;
     int64_t next = 0;
     for (size_t i = 0; i < scratch.size(); ++i) {
-      const auto& [op, size, across] = scratch[i];
+      const auto& [op, number, size, across] = scratch[i];
       any_across |= across;
       if (across) continue;
       if (rooms.common.is_in_turn(*op)) {
@@ -452,13 +482,14 @@ struct SharedNeeds::Found {
   const std::vector<Scratch> scratch;
 };
 
-SharedNeeds::SharedNeeds(const ir::Func& func) : found_(std::make_unique<Found>(func)) {}
+SharedNeeds::SharedNeeds(const ir::Func& func, ScratchSizes& sizes) : found_(std::make_unique<Found>(func, sizes)) {}
 SharedNeeds::~SharedNeeds() = default;
 
 int64_t SharedNeeds::bytes() { return found_->place().bytes; }
 
 SharedPlan plan_shared(const ir::Func& func) {
-  SharedNeeds::Found found(func);
+  ScratchSizes sizes;
+  SharedNeeds::Found found(func, sizes);
   const ScratchPlaces places = found.place();
   SharedPlan plan{places.bytes, places.common_bytes, places.group_bytes};
   for (const Room& room : found.rooms.rooms) {

@@ -1,7 +1,9 @@
 // Allocation of shared memory to ops.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -17,6 +19,18 @@ int64_t place_bytes(const ir::Type& type);
 
 /// Bytes of shared memory that lowering `op` needs for exchanging data between warps or blocks; 0 for most ops.
 int64_t scratch_bytes(const ir::Op& op);
+
+/// scratch_bytes() for who plans a function again and again while it changes: what conversions between layouts need is
+/// found once for all those of the same layouts.
+class ScratchSizes {
+ public:
+  int64_t bytes(const ir::Op& op);
+
+ private:
+  // All that the scratch of a conversion follows from. The layouts are kept, so that no other ones are there instead.
+  using Conversion = std::tuple<ir::Opcode, LayoutRef, LayoutRef, int, ir::Attrs>;
+  std::map<Conversion, int64_t> known_;
+};
 
 /// Bytes that an element takes where another block of the cluster stores it, each element by itself.
 int64_t bytes_in_other_block(const ir::Type& type);
@@ -49,7 +63,7 @@ SharedPlan plan_shared(const ir::Func& func);
 class SharedNeeds {
  public:
   /// The function must outlive it, and only the slots of its shared_allocs may change.
-  explicit SharedNeeds(const ir::Func& func);
+  SharedNeeds(const ir::Func& func, ScratchSizes& sizes);
   ~SharedNeeds();
   /// The bytes that plan_shared() would allocate with the current slots.
   int64_t bytes();

@@ -552,13 +552,20 @@ std::string emit_ptx(llvm::Module& module, llvm::TargetMachine& machine) {
     cut_huge_blocks(f);
     bound_shared_operands(f);
   }
+  // The back end writes word by word, each of which would be looked through for line ends; what has a buffer is by the
+  // buffer. All is written when the passes are gone.
+  constexpr size_t kBuffer = 1 << 14;
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream stream(text);
-  BackEndPasses passes(module);
-  bool failed = machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile);
-  TEGULA_CHECK(!failed, "the NVPTX back end emits no assembly");
-  TEGULA_CHECK(passes.complete(), "the NVPTX back end lacks a pass that is to be left out");
-  passes.run(module);
+  static_cast<llvm::raw_ostream&>(stream).SetBufferSize(kBuffer);
+  {
+    BackEndPasses passes(module);
+    bool failed = machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile);
+    TEGULA_CHECK(!failed, "the NVPTX back end emits no assembly");
+    TEGULA_CHECK(passes.complete(), "the NVPTX back end lacks a pass that is to be left out");
+    passes.run(module);
+  }
+  static_cast<llvm::raw_ostream&>(stream).flush();
   return std::string(text);
 }
 

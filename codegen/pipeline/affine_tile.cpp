@@ -302,7 +302,7 @@ bool AffineTiles::is_host(const Polynomial& p) const {
   });
 }
 
-bool AffineTiles::is_non_negative(const Polynomial& p, const AxisAnalysis& axes) const {
+bool AffineTiles::is_non_negative(const Polynomial& p, const AxisQuery& axes) const {
   return std::all_of(p.terms().begin(), p.terms().end(), [&](const auto& term) {
     return term.second >= 0 && std::all_of(term.first.begin(), term.first.end(), [&](int number) {
              const Remainder* r = remainder(number);
@@ -311,7 +311,7 @@ bool AffineTiles::is_non_negative(const Polynomial& p, const AxisAnalysis& axes)
   });
 }
 
-const AxisAnalysis& AffineTiles::if_positive() {
+const AxisQuery& AffineTiles::if_positive() {
   if (!if_positive_) if_positive_.emplace(func_, AxisPremises{.no_negative_parameters = true});
   return *if_positive_;
 }

@@ -123,13 +123,13 @@ class AffineTiles {
   void for_each_scalar(const Polynomial& p, const std::function<void(const ir::Value*)>& act) const;
   void add_multiples(const Polynomial& p, std::vector<Multiple>& out) const;
   bool is_host(const Polynomial& p) const;
-  bool is_non_negative(const Polynomial& p, const AxisAnalysis& axes) const;
+  bool is_non_negative(const Polynomial& p, const AxisQuery& axes) const;
   /// The facts that hold if no parameter is negative.
-  const AxisAnalysis& if_positive();
+  const AxisQuery& if_positive();
 
   const ir::Func& func_;
-  AxisAnalysis axes_;
-  std::optional<AxisAnalysis> if_positive_;
+  AxisQuery axes_;
+  std::optional<AxisQuery> if_positive_;
   std::unordered_map<const ir::Value*, MaybeForm> forms_;
   std::unordered_map<const ir::Value*, int> numbers_;
   std::vector<const ir::Value*> unknowns_;

@@ -6,7 +6,6 @@
 #include "codegen/analysis/equal_elements.h"
 #include "codegen/analysis/launch_values.h"
 #include "codegen/analysis/register_pressure.h"
-#include "codegen/analysis/shared_plan.h"
 #include "codegen/pipeline/edit.h"
 
 namespace tegula {
@@ -76,20 +75,21 @@ int64_t registers_live(const Func& func) {
 
 }  // namespace
 
-int64_t fit_slots(const Func& func, const Target& target, Stores stores, int64_t wanted) {
-  SharedNeeds needs(func);
+int64_t fit_slots(const Func& func, ScratchSizes& sizes, const Target& target, Stores stores, int64_t wanted) {
+  SharedNeeds needs(func, sizes);
   if (!fits(needs, target, stores, kLeastSlots)) stores.others.clear();
   int64_t slots = wanted;
   while (slots > 1 && !fits(needs, target, stores, slots)) --slots;
   return slots;
 }
 
-int64_t shared_bytes_with(const Func& func, const std::vector<Op*>& stores, int64_t slots) {
+int64_t shared_bytes_with(const Func& func, ScratchSizes& sizes, const std::vector<Op*>& stores, int64_t slots) {
   const TriedSlots tried(stores, slots);
-  return plan_shared(func).bytes;
+  return SharedNeeds(func, sizes).bytes();
 }
 
-bool fits_around(const Func& func, const Target& target, const Stores& stores, int64_t slots, Op& outer) {
+bool fits_around(const Func& func, ScratchSizes& sizes, const Target& target, const Stores& stores, int64_t slots,
+                 Op& outer) {
   const std::vector<Op*> allocs = allocs_of(stores.own);
   std::vector<Op*> followers;
   for (Op* alloc : allocs) {
@@ -98,7 +98,7 @@ bool fits_around(const Func& func, const Target& target, const Stores& stores, i
     followers.push_back(std::next(at)->get());
     move_before(*alloc, outer);
   }
-  SharedNeeds needs(func);
+  SharedNeeds needs(func, sizes);
   const bool good = fits(needs, target, stores, slots);
   for (size_t i = allocs.size(); i-- > 0;) move_before(*allocs[i], *followers[i]);
   return good;

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/ir.h"
 #include "codegen/target/target.h"
 
@@ -15,15 +16,16 @@ struct Stores {
   bool barriers = false;             ///< each slot needs a barrier in shared memory too
 };
 
-/// The largest number of slots for each place, at least 1 and at most `wanted`, with which the laid-out function fits
-/// shared memory. The count is exact (plan_shared).
-int64_t fit_slots(const ir::Func& func, const Target& target, Stores stores, int64_t wanted);
+/// The most slots, up to `wanted`, that the places may have each; at least 1. Exact: what the laid-out function needs
+/// of shared memory with these slots is counted (plan_shared).
+int64_t fit_slots(const ir::Func& func, ScratchSizes& sizes, const Target& target, Stores stores, int64_t wanted);
 
-/// The bytes of shared memory that the function needs if these places have `slots` slots each.
-int64_t shared_bytes_with(const ir::Func& func, const std::vector<ir::Op*>& stores, int64_t slots);
+/// The function's shared memory if these places have so many slots each.
+int64_t shared_bytes_with(const ir::Func& func, ScratchSizes& sizes, const std::vector<ir::Op*>& stores, int64_t slots);
 
-/// Whether they fit with `slots` slots each if their memory stays allocated throughout `outer`, an enclosing loop.
-bool fits_around(const ir::Func& func, const Target& target, const Stores& stores, int64_t slots, ir::Op& outer);
+/// Whether they may have so many if their room is kept throughout `outer`, a loop around.
+bool fits_around(const ir::Func& func, ScratchSizes& sizes, const Target& target, const Stores& stores, int64_t slots,
+                 ir::Op& outer);
 
 /// How many iterations, at most `wanted`, the loads may run ahead in registers. Removes loads from the list, the last
 /// ones first, until at least one iteration is possible. `all`: the user has asked for it; otherwise registers are

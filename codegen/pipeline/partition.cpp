@@ -221,7 +221,7 @@ Division Partition::divide(Op& loop, const LoopSchedule& schedule, int64_t wante
   alloc_barriers(fills, wanted, bulk);
   Target room = target_;
   if (in_turns) room.shared_per_program -= 2 * bytes_of_each_group(nest);  // wherever that lies now
-  const int64_t slots = fit_slots(func_, room, {schedule.copies}, wanted + (schedule.sums_up ? 1 : 0));
+  const int64_t slots = fit_slots(func_, sizes_, room, {schedule.copies}, wanted + (schedule.sums_up ? 1 : 0));
   for (const Fill& fill : fills)
     for (const Value* barriers : {fill.full, fill.empty}) barriers->def->set(attr::slots, slots);
   const char* why_not = slots < 2 ? "no two slots of what it copies fit shared memory"
@@ -398,11 +398,12 @@ Partition::Registers Partition::share_registers(bool bulk, int64_t groups) const
 // takes nearly all registers is left alone. (Registers of products' operands are not counted in full.)
 bool Partition::pays(const LoopSchedule& schedule, int64_t slots, bool bulk) const {
   constexpr int kLeastWarps = 2 * kWarpsOfGroup;
-  if (8 * expected_registers(func_) > 7 * share_registers(bulk, 1).program) return false;
-  if (schedule.sums_up) return bulk;
-  if (func_.num_warps() < kLeastWarps) return false;
-  return func_.num_warps() > kLeastWarps ||
-         programs_by_room(func_, target_, shared_bytes_with(func_, schedule.copies, slots)) <= 1;
+  const auto is_alone = [&] {
+    return programs_by_room(func_, target_, shared_bytes_with(func_, sizes_, schedule.copies, slots)) <= 1;
+  };
+  const bool gains =
+      schedule.sums_up ? bulk : func_.num_warps() > kLeastWarps || (func_.num_warps() == kLeastWarps && is_alone());
+  return gains && 8 * expected_registers(func_) <= 7 * share_registers(bulk, 1).program;
 }
 
 std::vector<Transfer> Partition::balance() {

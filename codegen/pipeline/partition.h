@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/ir.h"
 #include "codegen/pipeline/copy_nest.h"
 #include "codegen/pipeline/schedule.h"
@@ -39,7 +40,8 @@ struct Division {
 /// have come. All blocks meet before the first copy; at the end each waits until all have arrived at its barriers.
 class Partition {
  public:
-  Partition(ir::Func& func, const Target& target) : func_(func), target_(target), nest_(func) {}
+  Partition(ir::Func& func, const Target& target, ScratchSizes& sizes)
+      : func_(func), target_(target), sizes_(sizes), nest_(func) {}
 
   /// Divides the loop, with 2 to `wanted` slots of each place. Not, with nothing changed, where the copies do not
   /// follow from parameters and the loops' iterations, where two slots do not fit, or where warpgroups do not multiply;
@@ -97,6 +99,7 @@ class Partition {
 
   ir::Func& func_;
   const Target& target_;
+  ScratchSizes& sizes_;
   CopyNest nest_;
   std::vector<Divided> divided_;
   std::vector<Transfer> told_;

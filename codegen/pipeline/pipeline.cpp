@@ -53,11 +53,12 @@ std::string no_copy_warps(const std::string& why) { return "no warps of their ow
 class LoopPipeliner {
  public:
   /// `later`: copies and stores of loops that are still to be pipelined. `never_negative`: the loop's number.
-  LoopPipeliner(Op& loop, Func& func, PassContext& context, Partition& partition, bool may_join, bool never_negative,
-                std::vector<Op*> later)
+  LoopPipeliner(Op& loop, Func& func, PassContext& context, ScratchSizes& sizes, Partition& partition, bool may_join,
+                bool never_negative, std::vector<Op*> later)
       : loop_(loop),
         func_(func),
         context_(context),
+        sizes_(sizes),
         partition_(partition),
         may_join_(may_join),
         asked_(stages_of(loop, func)),
@@ -79,7 +80,7 @@ class LoopPipeliner {
       ahead = pipeline_copies(schedule);
     else if (loop_.get(attr::warp_specialize) >= 2)
       context_.transfers.push_back({loop_.loc, no_copy_warps("it copies nothing to shared memory"), ""});
-    if (!schedule.stores.empty() && fit_slots(func_, context_.target, {schedule.stores, later_}, 2) == 2)
+    if (!schedule.stores.empty() && fit_slots(func_, sizes_, context_.target, {schedule.stores, later_}, 2) == 2)
       expand_stores(loop_, schedule.stores, *schedule.product);
     if ((copies || (loads && all)) && ahead + 1 < asked_)
       context_.fewer_stages.push_back({loop_.loc, int(asked_), ahead + 1});
@@ -173,7 +174,7 @@ class LoopPipeliner {
     const bool in_bulk = schedule.copies[0]->opcode == Opcode::BulkCopy;
     Stores stores{schedule.copies, later_, in_bulk || context_.completion == Completion::Barrier};
     stores.others.insert(stores.others.end(), schedule.stores.begin(), schedule.stores.end());
-    const int64_t most = fit_slots(func_, context_.target, stores, stages_ + 1);
+    const int64_t most = fit_slots(func_, sizes_, context_.target, stores, stages_ + 1);
     if (most < 2) return 0;
     const bool sums_up = schedule.sums_up && schedule.stores.empty() && most >= 3;
     int64_t extra = sums_up ? 2 : 1;
@@ -181,7 +182,7 @@ class LoopPipeliner {
     LoopSources sources(loop_, ahead);
     std::unique_ptr<OuterIterations> outer;
     if (may_join_) outer = OuterIterations::of(loop_, schedule.copies, sources, ahead);
-    if (outer && !fits_around(func_, context_.target, stores, ahead + extra, outer->loop())) outer.reset();
+    if (outer && !fits_around(func_, sizes_, context_.target, stores, ahead + extra, outer->loop())) outer.reset();
     const bool waits = sums_up && !in_bulk && !outer && slot_costs_programs(schedule.copies, ahead + extra);
     if (waits) --extra;
     detach(schedule.copies);
@@ -196,18 +197,20 @@ class LoopPipeliner {
 
   // Whether an SM has room for fewer programs with so many slots than with one less, though they have the registers.
   bool slot_costs_programs(const std::vector<Op*>& copies, int64_t slots) const {
-    constexpr int64_t kThreadsPerWarp = 32;
-    const int64_t by_registers = context_.target.registers_per_sm / (kThreadsPerWarp * func_.num_warps() *
-                                                                     std::max<int64_t>(1, expected_registers(func_)));
-    auto programs = [&](int64_t n) {
-      return std::min(by_registers, programs_by_room(func_, context_.target, shared_bytes_with(func_, copies, n)));
+    auto by_room = [&](int64_t n) {
+      return programs_by_room(func_, context_.target, shared_bytes_with(func_, sizes_, copies, n));
     };
-    return programs(slots - 1) > programs(slots);
+    const int64_t programs = by_room(slots);
+    if (by_room(slots - 1) <= programs) return false;
+    constexpr int64_t kThreadsPerWarp = 32;
+    const int64_t registers = std::max<int64_t>(1, expected_registers(func_));
+    return context_.target.registers_per_sm / (kThreadsPerWarp * func_.num_warps() * registers) > programs;
   }
 
   Op& loop_;
   Func& func_;
   PassContext& context_;
+  ScratchSizes& sizes_;
   Partition& partition_;
   const bool may_join_;
   const int64_t asked_;
@@ -285,11 +288,13 @@ void passes::pipeline(Func& func, PassContext& context) {
     if (op.has(attr::num_stages) && op.get(attr::num_stages) <= 1) unpipelined.insert(&op);
   });
   Loops loops(func, std::move(pipelined));
-  Partition partition(func, context.target);
+  ScratchSizes sizes;
+  Partition partition(func, context.target, sizes);
   for (size_t i = 0; i < loops.count(); ++i) {
     Op& loop = loops[i];
     const bool may_join = !unpipelined.contains(loop.parent->parent);
-    LoopPipeliner(loop, func, context, partition, may_join, loops.never_negative(i), loops.stores_behind(i)).run();
+    LoopPipeliner(loop, func, context, sizes, partition, may_join, loops.never_negative(i), loops.stores_behind(i))
+        .run();
     loop.set(attr::num_stages, 1);
     loops.changed(i);
   }

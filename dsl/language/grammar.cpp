@@ -549,9 +549,7 @@ ExprPtr embedded_expression(LineContext& context, const char*& first, const char
 
 }  // namespace
 
-bool is_reserved_word(std::string_view word) {
-  return std::find(kReserved.begin(), kReserved.end(), word) != kReserved.end();
-}
+bool is_reserved_word(std::string_view word) { return std::binary_search(kReserved.begin(), kReserved.end(), word); }
 
 std::optional<Statement> parse_statement(const LogicalLine& line, size_t begin, size_t end, Diagnostics& diags) {
   LineContext context(line, begin, end);

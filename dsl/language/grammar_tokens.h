@@ -65,7 +65,7 @@ using StmtKind = Stmt::Kind;
 using Range = boost::iterator_range<const char*>;
 using Clauses = std::vector<std::pair<std::string, Node>>;
 
-constexpr std::array<std::string_view, 35> kReserved = {
+constexpr std::array<std::string_view, 35> kReserved = {  // in order
     "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
     "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
     "from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",

@@ -424,6 +424,10 @@ class ModuleParser : private BlockParser {
 size_t first_bad_byte(std::string_view text) {
   auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   for (size_t at = 0; at < text.size();) {
+    if (byte(at) - 1u < 0x7f) {
+      ++at;
+      continue;
+    }
     size_t count = byte(at) < 0x80 ? 1 : byte(at) >= 0xf0 ? 4 : byte(at) >= 0xe0 ? 3 : byte(at) >= 0xc2 ? 2 : 0;
     if (count == 0 || byte(at) == 0 || byte(at) > 0xf4 || at + count > text.size()) return at;
     for (size_t i = 1; i < count; ++i)

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 
 namespace tegula::language {
 
@@ -85,12 +84,11 @@ class Splitter {
     if (is_continuation(text_[pos_])) line_->continuations.push_back(line_->text.size());
     line_->text += text_[pos_++];
   }
-  // Characters that mean nothing to a line's end.
+  // Characters of one byte that mean nothing to a line's end.
+  static bool is_plain(char c) { return (is_word_char(c) && !(c & 0x80)) || c == ' ' || c == '.' || c == ','; }
   void take_plain() {
     size_t end = pos_;
-    while (end < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[end])) || text_[end] == '_' ||
-                                  text_[end] == ' ' || text_[end] == '.' || text_[end] == ','))
-      ++end;
+    while (end < text_.size() && is_plain(text_[end])) ++end;
     line_->text += text_.substr(pos_, end - pos_);
     pos_ = end;
   }
@@ -261,10 +259,6 @@ class Splitter {
 };
 
 }  // namespace
-
-bool is_word_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || (c & 0x80);
-}
 
 bool is_word_start(char c) {
   // Beyond ASCII only what can begin a letter: not a continuation byte, nor the blocks of signs and punctuation

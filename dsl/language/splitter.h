@@ -45,7 +45,9 @@ struct LogicalLine {
 std::vector<LogicalLine> split(std::string_view text, const std::string* file);
 
 /// Letters, digits, underscores, and what lies beyond ASCII.
-bool is_word_char(char c);
+constexpr bool is_word_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || (c & 0x80);
+}
 /// A word's first character.
 bool is_word_start(char c);
 

@@ -35,6 +35,7 @@ class Axis : public testing::Test {
   void expect(const Value* v, Numbers contiguity, Numbers divisibility, Numbers constancy) {
     AxisAnalysis analysis(func);
     const AxisInfo& info = analysis.info(v);
+    EXPECT_EQ(AxisQuery(func).info(v), info) << "asked for alone";
     EXPECT_EQ(info.contiguity, contiguity) << "contiguity";
     for (auto& d : divisibility) d = std::min<int64_t>(d, kAll);
     Numbers found = info.divisibility;
@@ -539,7 +540,11 @@ TEST_P(RandomExpressions, FactsHold) {
     }
   }
   AxisAnalysis analysis(func);
-  for (auto& [v, numbers] : values) ASSERT_NO_FATAL_FAILURE(check(v, analysis.info(v)));
+  const AxisQuery query(func);
+  for (auto& [v, numbers] : values) {
+    ASSERT_NO_FATAL_FAILURE(check(v, analysis.info(v)));
+    ASSERT_EQ(query.info(v), analysis.info(v));
+  }
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomExpressions, testing::Range(0, 200));
 

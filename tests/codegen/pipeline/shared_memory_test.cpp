@@ -67,12 +67,42 @@ TEST(SharedNeeds, FollowsTheSlotsThatAreTried) {
   ir::walk(func->body, [&](ir::Op& op) {
     if (op.opcode == ir::Opcode::SharedAlloc) alloc = &op;
   });
-  SharedNeeds needs(*func);
+  ScratchSizes sizes;
+  SharedNeeds needs(*func, sizes);
   for (int64_t slots : {1, 3, 2}) {
     alloc->set(ir::attr::slots, slots);
     EXPECT_EQ(needs.bytes(), slots * kPlace);
     EXPECT_EQ(needs.bytes(), plan_shared(*func).bytes);
   }
+}
+
+// Conversions of the same layouts that differ in elements, in the order of axes, and in what op they are.
+TEST(ScratchSizes, AreThoseOfEachOp) {
+  Diagnostics diags;
+  auto func = ir::read(
+      R"(#0 = layout {register=[[1,0,0],[2,0,0],[4,0,0]], lane=[[0,1,0],[0,2,0],[0,4,0],[0,0,1],[0,0,2]], warp=[[0,0,4]] -> dim0:8, dim1:8, dim2:8}
+func @f(%0: f16 "x", %1: f32 "y") {num_warps = 2} {
+  %2 = splat %0 : tile<8x8x8xf16, #0>
+  %3 = splat %1 : tile<8x8x8xf32, #0>
+  %4 = trans %2 {order = [1, 0, 2]} : tile<8x8x8xf16, #0>
+  %5 = trans %3 {order = [1, 0, 2]} : tile<8x8x8xf32, #0>
+  %6 = trans %3 {order = [0, 1, 2]} : tile<8x8x8xf32, #0>
+  %7 = trans %3 {order = [2, 1, 0]} : tile<8x8x8xf32, #0>
+  %8 = convert_layout %3 : tile<8x8x8xf32, #0>
+  return
+}
+)",
+      "f.tile", diags);
+  ASSERT_TRUE(func) << diags.render();
+  std::vector<int64_t> found;
+  ScratchSizes sizes;
+  for (int time : {1, 2})
+    ir::walk(func->body, [&](const ir::Op& op) {
+      EXPECT_EQ(sizes.bytes(op), scratch_bytes(op));
+      if (time == 1 && op.opcode == ir::Opcode::Trans) found.push_back(sizes.bytes(op));
+    });
+  constexpr int64_t kElements = 8 * 8 * 8;
+  EXPECT_EQ(found, (std::vector<int64_t>{2 * kElements, 4 * kElements, 0, 4 * kElements}));
 }
 
 TEST(SharedPlan, RoomIsTakenFromTheFirstUseOn) {
