@@ -196,7 +196,7 @@ class Explainer {
       image_ = kernel_.prepare(*device(), types_, full_).image();
     } else {
       image_ = kernel_.compile(types_, full_, l_->target.name);
-      if (const auto ptxas = sealed() ? std::nullopt : find_ptxas()) {
+      if (const auto ptxas = may_compile() ? find_ptxas() : std::nullopt) {
         const PtxasRun run = run_ptxas(*ptxas, image_.ptx, l_->target.name);
         image_.registers = run.registers, image_.spill_bytes = run.spill_bytes;
       }

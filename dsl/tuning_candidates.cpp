@@ -15,6 +15,7 @@
 #include "dsl/specialize.h"
 #include "dsl/tuner.h"
 #include "runtime/base/error.h"
+#include "runtime/base/processors.h"
 
 namespace tegula::dsl {
 
@@ -130,7 +131,7 @@ void rank(const TunedLaunch& launch, std::vector<Candidate>& candidates) {
   auto work = [&] {
     for (size_t i; (i = next++) < candidates.size();) predict(launch, candidates[i], inputs);
   };
-  unsigned threads = std::min(std::max(1u, std::thread::hardware_concurrency()), unsigned(candidates.size()));
+  unsigned threads = std::min(processors(), unsigned(candidates.size()));
   std::vector<std::thread> others;
   for (unsigned i = 1; i < threads; ++i) others.emplace_back(work);
   work();

@@ -1,11 +1,12 @@
 // Work of tests on all cores.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <thread>
 #include <vector>
+
+#include "runtime/base/processors.h"
 
 namespace tegula {
 
@@ -13,7 +14,7 @@ namespace tegula {
 inline void in_parallel(size_t count, const std::function<void(size_t)>& work) {
   std::atomic<size_t> next = 0;
   std::vector<std::thread> threads;
-  for (unsigned t = 0; t < std::max(1u, std::thread::hardware_concurrency()); ++t)
+  for (unsigned t = 0; t < processors(); ++t)
     threads.emplace_back([&] {
       for (size_t i; (i = next++) < count;) work(i);
     });

@@ -14,6 +14,7 @@
 #include "dsl/package_writer.h"
 #include "dsl/specialize.h"
 #include "dsl/tuner.h"
+#include "runtime/base/processors.h"
 
 namespace tegula {
 
@@ -106,9 +107,9 @@ BuiltPackage build_package(const std::vector<ListedKernel>& list, const PackageO
         errors[i] = std::current_exception();
       }
   };
-  const unsigned wanted = options.threads > 0 ? unsigned(options.threads) : std::thread::hardware_concurrency();
+  const unsigned wanted = options.threads > 0 ? unsigned(options.threads) : processors();
   std::vector<std::thread> others;
-  for (size_t i = 1; i < std::min<size_t>(std::max(1u, wanted), list.size()); ++i) others.emplace_back(work);
+  for (size_t i = 1; i < std::min<size_t>(wanted, list.size()); ++i) others.emplace_back(work);
   work();
   for (std::thread& t : others) t.join();
 

@@ -12,6 +12,7 @@
 #include "dsl/listing/prepared.h"
 #include "dsl/listing/resolve.h"
 #include "runtime/base/files.h"
+#include "runtime/base/processors.h"
 
 namespace tegula {
 
@@ -25,8 +26,8 @@ class Steps {
   /// `work(i)` makes a kernel ready; false: it is left out. `name(i)` is for messages.
   template <class Name, class Work>
   size_t run(Name name, Work work) {
-    const unsigned wanted = options_.threads > 0 ? unsigned(options_.threads) : std::thread::hardware_concurrency();
-    const size_t threads = std::min<size_t>(std::max(1u, wanted), total_);
+    const unsigned wanted = options_.threads > 0 ? unsigned(options_.threads) : processors();
+    const size_t threads = std::min<size_t>(wanted, total_);
     auto all = [&] {
       for (size_t i; (i = next_++) < total_;) step(i, name, work);
     };

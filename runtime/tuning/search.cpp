@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "runtime/base/error.h"
+#include "runtime/base/processors.h"
 #include "runtime/timing.h"
 
 namespace tegula {
@@ -28,7 +29,7 @@ class Preparation {
  public:
   Preparation(std::vector<size_t> order, const std::function<PreparedCandidate(size_t)>& prepare, int threads)
       : order_(std::move(order)), prepare_(prepare) {
-    if (threads <= 0) threads = int(std::max(1u, std::thread::hardware_concurrency()));
+    if (threads <= 0) threads = int(processors());
     threads = std::min(threads, int(order_.size()));
     for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
   }

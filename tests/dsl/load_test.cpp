@@ -17,6 +17,7 @@
 #include <iterator>
 #include <thread>
 
+#include "codegen/exec/emulator.h"
 #include "dsl/kernel_list.h"
 #include "dsl/tegula.h"
 #include "tests/random_count.h"

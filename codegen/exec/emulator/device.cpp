@@ -23,6 +23,7 @@
 #include "codegen/target/target.h"
 #include "runtime/base/error.h"
 #include "runtime/base/messages.h"
+#include "runtime/base/processors.h"
 #include "runtime/store/image_cache.h"
 
 namespace tegula {
@@ -144,8 +145,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
              !options.keep_code   ? nullptr
              : options.code_cache ? options.code_cache
                                   : ImageCache::of_process()),
-        pool_(options.threads > 0 ? unsigned(options.threads) : std::max(1u, std::thread::hardware_concurrency()),
-              options.stack_bytes) {
+        pool_(options.threads > 0 ? unsigned(options.threads) : processors(), options.stack_bytes) {
     info_.name = fmt::format("emulator ({})", target.name);
     info_.emulator = true;
     info_.sm = target.sm;
