@@ -11,6 +11,7 @@ using ir::Value;
 namespace {
 
 constexpr int kIndexBits = 32;
+constexpr int kMostDepth = 8;  // of an expression that is looked into
 
 /// The number without casts that keep its value.
 const Value* narrowest(const Value* x) {
@@ -36,6 +37,7 @@ void MaskBounds::collect(const Value* mask) {
     case Opcode::BitAnd:
       return collect(operand(0)), collect(operand(1));
     case Opcode::Broadcast:
+    case Opcode::Splat:
       return collect(operand(0));
     case Opcode::Ge:
       return at_least(operand(0), operand(1), 0);
@@ -51,24 +53,52 @@ void MaskBounds::collect(const Value* mask) {
 }
 
 void MaskBounds::at_least(const Value* x, const Value* bound, int64_t more) {
-  if (!x->type.is_integer() || !x->type.is_tile() || !info_(bound).constant) return;
-  const int64_t least = *info_(bound).constant + more;
-  auto [known, is_new] = least_.emplace(narrowest(x), least);
+  if (!x->type.is_integer() || !info_(bound).constant) return;
+  const Sum sum = without_constants(x);
+  const int64_t least = *info_(bound).constant + more - sum.added;
+  auto [known, is_new] = least_.emplace(sum.of, least);
   if (!is_new) known->second = std::max(known->second, least);
 }
 
-bool MaskBounds::non_negative(const Value* value) const {
+MaskBounds::Sum MaskBounds::without_constants(const Value* x) const {
   int64_t added = 0;
-  for (const Value* x = narrowest(value);;) {
-    if (auto known = least_.find(x); known != least_.end()) return known->second + added >= 0;
-    if (!x->def || (x->def->opcode != Opcode::Add && x->def->opcode != Opcode::Sub)) return false;
-    if (x->type.bits() < kIndexBits) return false;  // it may wrap around
+  for (x = narrowest(x); x->def && x->type.bits() >= kIndexBits;) {  // shorter ones may wrap around
+    const bool adds = x->def->opcode == Opcode::Add;
+    if (!adds && x->def->opcode != Opcode::Sub) break;
     const Value *l = x->def->operands[0], *r = x->def->operands[1];
-    if (x->def->opcode == Opcode::Add && info_(l).constant) std::swap(l, r);
-    if (!info_(r).constant) return false;
-    added += x->def->opcode == Opcode::Add ? *info_(r).constant : -*info_(r).constant;
+    if (adds && info_(l).constant) std::swap(l, r);
+    if (!info_(r).constant) break;
+    added += adds ? *info_(r).constant : -*info_(r).constant;
     x = narrowest(l);
   }
+  return {x, added};
+}
+
+std::optional<int64_t> MaskBounds::least(const Value* x, int depth) const {
+  const Sum sum = without_constants(x);
+  std::optional<int64_t> found;
+  if (const auto known = least_.find(sum.of); known != least_.end()) found = known->second;
+  auto may_be = [&](std::optional<int64_t> other) {
+    if (other) found = found ? std::max(*found, *other) : *other;
+  };
+  const AxisInfo& info = info_(sum.of);
+  if (info.non_negative) may_be(0);
+  if (info.constant) may_be(*info.constant);
+  if (const Op* op = sum.of->def; op && depth < kMostDepth) {
+    auto of = [&](size_t i) { return least(op->operands[i], depth + 1); };
+    if (op->opcode == Opcode::Splat || op->opcode == Opcode::Broadcast || op->opcode == Opcode::ExpandDims) {
+      may_be(of(0));
+    } else if (op->opcode == Opcode::Add && sum.of->type.bits() >= kIndexBits) {
+      const auto l = of(0), r = of(1);
+      if (l && r) may_be(*l + *r);
+    }
+  }
+  return found ? std::optional(*found + sum.added) : found;
+}
+
+bool MaskBounds::non_negative(const Value* value) const {
+  const auto known = least(value, 0);
+  return known && *known >= 0;
 }
 
 }  // namespace tegula

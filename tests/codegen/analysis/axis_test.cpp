@@ -272,6 +272,15 @@ TEST_F(Axis, MasksTellWhatIsNotNegative) {
   EXPECT_EQ(width(ptr, b.bit_and(b.lt(x, bound(4096)), b.ge(x, bound(2048)))), 8);
   EXPECT_EQ(width(ptr, b.ge(x, bound(2040))), 1);
   EXPECT_EQ(width(ptr, b.lt(x, bound(4096))), 1);
+  // The mask of a whole tile, computed once from its first element.
+  Value* first = b.mul(b.program_id(1), c(128));
+  Value* behind_first = b.rem(b.sub(row(first, 128), all(2048, {128})), all(64, {128}));
+  Value* at = b.addptr(b.splat(pointer(Elem::F16), {128}), behind_first);
+  auto once = [&](int64_t least) {
+    return b.splat(b.ge(b.cast(b.add(first, c(0)), Elem::I64), b.constant(Type::scalar(Elem::I64), least)), {128});
+  };
+  EXPECT_EQ(width(at, once(2048)), 8);
+  EXPECT_EQ(width(at, once(2047)), 1);
   // What is added to numbers of 16 bits may wrap around.
   auto is_moved_non_negative = [&](Elem elem) {
     Value* n = b.cast(b.sub(row(i32(), 64), all(7, {64})), elem);
