@@ -6,6 +6,7 @@
 
 #include "codegen/analysis/axis_runs.h"
 #include "codegen/analysis/mask_runs.h"
+#include "codegen/analysis/op_cost.h"
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/layout/axis_order.h"
 #include "codegen/layout/makers.h"
@@ -90,23 +91,30 @@ LinearLayout MemoryLayouts::find_layout(const Group& group) const {
       least = std::max(least, kLeastCopyBytes / elem_bytes(op->operands[0]->type.elem));
   LinearLayout best = thread_layout(shape, order, {{order[0], least}}, blocks_);
   const std::vector<Accesses> accesses = accesses_of(ops, order[0]);
-  double best_price = price_of(accesses, best, least);
-  int best_width = least;
-  auto consider = [&](const std::vector<Run>& held, int width) {
-    LinearLayout tried = thread_layout(shape, order, held, blocks_);
-    const double price = price_of(accesses, tried, width);
-    if (price < best_price) best = std::move(tried), best_price = price, best_width = held.size() == 1 ? width : 0;
+  // (Of a large tile what counts is that a thread holds few copies of elements.)
+  const bool with_reductions = elements / threads <= kMostHeld;
+  auto price_with = [&](const LinearLayout& layout, int width) {
+    return price_of(accesses, layout, width) + (with_reductions ? price_of_reductions(group, layout) : 0);
   };
-  for (int held = 2 * least; held <= std::min<int64_t>(limit, kMostHeld); held *= 2) consider({{order[0], held}}, held);
+  double best_price = price_with(best, least);
+  int best_width = least;
+  auto consider = [&](LinearLayout tried, int width, bool is_plain) {
+    const double price = price_with(tried, width);
+    if (price < best_price) best = std::move(tried), best_price = price, best_width = is_plain ? width : 0;
+  };
+  auto holding = [&](const std::vector<Run>& held) { return thread_layout(shape, order, held, blocks_); };
+  const int64_t most = best_price > price_of(accesses, best, least) ? widest(accesses) : kMostHeld;
+  for (int held = 2 * least; held <= std::min(limit, most); held *= 2)
+    consider(holding({{order[0], held}}), held, true);
   for (const Run& run : repeated_runs(ops, order[0], elements / threads)) {
-    consider({run}, 1);
+    consider(holding({run}), 1, true);
     for (int width = 2; width <= std::min<int64_t>(limit, elements / threads / run.length); width *= 2)
-      consider({{order[0], width}, run}, width);
+      consider(holding({{order[0], width}, run}), width, false);
   }
-  best_price += price_of_reductions(shape, best);
+  if (!with_reductions) best_price += price_of_reductions(group, best);
   for (const int lanes : fewer_lanes(group, best_width)) {
     LinearLayout tried = thread_layout(shape, order, {{order[0], best_width}}, blocks_, lanes);
-    const double price = price_of(accesses, tried, best_width) + price_of_reductions(shape, tried);
+    const double price = price_of(accesses, tried, best_width) + price_of_reductions(group, tried);
     if (price < best_price) best = std::move(tried), best_price = price;
   }
   return best;
@@ -138,19 +146,24 @@ std::vector<int> MemoryLayouts::fewer_lanes(const Group& group, int width) const
   return found;
 }
 
-// What reductions take in such a layout, in issue slots of a warp: the lanes' shuffles for the sums of rows, and a
-// thread's work on each of its elements along a row, which is the same for all of its rows.
-double MemoryLayouts::price_of_reductions(const Shape& shape, const LinearLayout& layout) const {
+// What reductions of rows, along the group's fastest axis, take in such a layout, in issue slots of a warp: for each
+// row that a thread has elements of, what lanes and then warps exchange and combine; and a thread's work on each of its
+// elements along a row, which is the same for all of its rows. Nothing where other ops than memory's determine the
+// layout of what is reduced.
+double MemoryLayouts::price_of_reductions(const Group& group, const LinearLayout& layout) const {
   constexpr double kShuffle = 5, kElement = 2;
-  const auto found = reductions_.find(shape);
-  if (found == reductions_.end()) return 0;
+  const auto found = reductions_.find(group.shape);
+  if (found == reductions_.end() || group.copies || not_reduced_alone_.contains(group.shape)) return 0;
   double price = 0;
   for (const Op* op : found->second) {
     const int axis = int(op->get(ir::attr::axis));
+    if (axis != group.fastest_axis) continue;
     const double held = double(layout.remove_zero_registers().in_size(Dim::Register));
     const double along = double(int64_t(1) << bits_along(layout, Dim::Register, axis).size());
-    const double steps = double(bits_along(layout, Dim::Lane, axis).size());
-    price += times(*op) * (held / along * steps * kShuffle + along * kElement);
+    const double steps =
+        double(bits_along(layout, Dim::Lane, axis).size() + bits_along(layout, Dim::Warp, axis).size());
+    const double step = double(op->operands.size()) * kShuffle + slots_of_element(*op) - 1;
+    price += times(*op) * (held / along * steps * step + along * kElement);
   }
   return price;
 }
@@ -186,6 +199,13 @@ std::vector<MemoryLayouts::Accesses> MemoryLayouts::accesses_of(const std::vecto
       found->times += times(*op);
   }
   return all;
+}
+
+// The most elements along the axis that an instruction covers.
+int MemoryLayouts::widest(const std::vector<Accesses>& all) {
+  int width = 1;
+  for (const Accesses& alike : all) width = std::max(width, alike.access.width);
+  return width;
 }
 
 // What accesses take in one layout, in which a thread holds `held` neighbours along the axis at a time.

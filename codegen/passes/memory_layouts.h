@@ -81,9 +81,10 @@ class MemoryLayouts {
   LinearLayout find_layout(const Group& group) const;
   std::vector<Run> repeated_runs(const std::vector<ir::Op*>& ops, int fastest, int64_t most) const;
   std::vector<Accesses> accesses_of(const std::vector<ir::Op*>& ops, int axis) const;
+  static int widest(const std::vector<Accesses>& all);
   static double price_of(const std::vector<Accesses>& all, const LinearLayout& layout, int held);
   bool is_scattered(const ir::Value* v, int axis) const;
-  double price_of_reductions(const ir::Shape& shape, const LinearLayout& layout) const;
+  double price_of_reductions(const Group& group, const LinearLayout& layout) const;
   std::vector<int> fewer_lanes(const Group& group, int width) const;
   LinearLayout thread_layout(const ir::Shape& shape, const std::vector<int>& order, const std::vector<Run>& held,
                              int num_blocks, int most_lanes = 32) const;

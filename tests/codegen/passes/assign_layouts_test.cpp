@@ -132,6 +132,20 @@ TEST_F(Layouts, FewerLanesShareRowsThatALoopReduces) {
   EXPECT_EQ(x->def->get(ir::attr::vector), 4);
 }
 
+// A thread could load what both rows share once, if it held elements of both; then it would reduce two rows.
+TEST_F(Layouts, SumsOfRowsCostMoreThanLoadsThatRowsShare) {
+  warps(8);
+  Value *in = pointer(Elem::F16), *shared = pointer(Elem::F16);
+  Value* x = b.load(tile_pointers(in, i32(16), 2, 1024), nullptr, nullptr);
+  Value* weights = b.broadcast(b.expand_dims(row_pointers(shared, 1024), 0), {2, 1024});
+  Value* scaled = b.mul(x, b.load(weights, nullptr, nullptr));
+  b.store(row_pointers(pointer(Elem::F16), 2), reduce(scaled, 1), nullptr);
+  assign();
+  EXPECT_EQ(layout(x),
+            "register=[[0,1],[0,2],[0,4]], lane=[[0,8],[0,16],[0,32],[0,64],[0,128]], warp=[[0,256],[0,512],[1,0]] "
+            "-> dim0:2, dim1:1024");
+}
+
 TEST_F(Layouts, ColumnSumsKeepWarpsAlongTheRow) {
   Value* x = b.load(tile_pointers(pointer(), i32(16), 16, 1024), nullptr, nullptr);
   b.store(row_pointers(pointer(), 1024), reduce(x, 0), nullptr);
