@@ -14,8 +14,8 @@ DEVICE = DeviceProperties(type="cpu", index=0, multi_processor_count=4, cc=90, m
                           max_threads_per_multi_processor=2048, max_threads_per_block=1024, warp_size=32)
 
 
-def meta(name):
-    return {"grid_type": "Grid1D", "kernel_name": name, "mutated_arg_names": [], "optimize_mem": True,
+def meta(name, written=()):
+    return {"grid_type": "Grid1D", "kernel_name": name, "mutated_arg_names": list(written), "optimize_mem": True,
             "no_x_dim": False, "num_load": 1, "num_reduction": 1, "backend_hash": "0", "assert_indirect_indexing": True,
             "autotune_local_cache": False, "autotune_pointwise": True, "autotune_remote_cache": None,
             "force_disable_caches": True, "dynamic_scale_rblock": True, "max_autotune": False,
@@ -67,6 +67,23 @@ def triton_per_fused_amax_1(in_ptr0, out_ptr0, xnumel, r0_numel, XBLOCK: tl.cons
     tmp3 = tl.where(r0_mask & xmask, tmp1, float("-inf"))
     tmp4 = triton_helpers.max2(tmp3, 1)[:, None].to(tl.float32)
     tl.store(out_ptr0 + (x0), tmp4, xmask)
+
+
+@triton_heuristics.pointwise(
+    size_hints={"x": 64}, filename=__file__,
+    triton_meta={"signature": {"in_out_ptr0": "*fp32", "xnumel": "i32", "XBLOCK": "constexpr"},
+                 "device": DEVICE, "constants": {}, "configs": [{(0, ): [["tt.divisibility", 16]]}]},
+    inductor_meta=meta("triton_poi_fused_add_3", ["in_out_ptr0"]), min_elem_per_thread=0)
+@triton.jit
+def triton_poi_fused_add_3(in_out_ptr0, xnumel, XBLOCK: tl.constexpr):
+    xoffset = tl.program_id(0) * XBLOCK
+    xindex = xoffset + tl.arange(0, XBLOCK)[:]
+    xmask = xindex < xnumel
+    x0 = xindex
+    tmp0 = tl.load(in_out_ptr0 + (x0), xmask)
+    tmp1 = tl.full([1], 1.0, tl.float32)
+    tmp2 = tmp0 + tmp1
+    tl.store(in_out_ptr0 + (x0), tmp2, xmask)
 
 
 @triton_heuristics.pointwise(

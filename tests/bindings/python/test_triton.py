@@ -372,6 +372,16 @@ class Inductor(unittest.TestCase):
             columns.fn._unsafe_update_src(source)
             columns.__dict__.pop("_tegula_kernel", None)  # which is of the changed text
 
+    def test_smaller_blocks_are_tried_where_much_is_left_over(self):
+        text = types.SimpleNamespace(src="def k(r0_numel):\n    r0_numel = 1152\n")
+        wanted = lambda block: inductor.leaves_much_over(text, triton.Config({"XBLOCK": 2, "R0_BLOCK": block}))
+        self.assertEqual([wanted(block) for block in (1024, 512, 256, 128)], [True, True, False, False])
+        self.assertFalse(inductor.leaves_much_over(text, triton.Config({"XBLOCK": 2})))
+        text.src = "def k(r0_numel):\n    pass\n"
+        self.assertFalse(wanted(1024))
+        self.assertEqual(inductor.Binary(True).n_regs, 255)
+        self.assertIsNone(inductor.Binary(False).n_regs)
+
     def test_what_is_compiled_ahead_is_launched(self):
         tuned = self.kernels.triton_per_fused_amax_1
         compiled = []
@@ -383,6 +393,27 @@ class Inductor(unittest.TestCase):
         finally:
             tegula.Kernel._with_callback = make
         self.assertEqual(compiled, ["triton_per_fused_amax_1"])
+
+    def test_what_a_kernel_writes_is_cloned_once_for_all_launches_that_are_timed(self):
+        tuned, clones = self.kernels.triton_poi_fused_add_3, []
+        clone = type(tuned).maybe_clone_args
+        launches = []
+        launch = lambda x, n, stream: (launches.append(x.data_ptr()), tuned.launchers[0](x, n, stream=stream))
+        launch.n_spills, launch.config = 0, None
+        x, numbers = torch.zeros(50), torch.zeros(50, dtype=torch.int32)
+        tuned.run(x, 50, stream=0)
+        try:
+            type(tuned).maybe_clone_args = lambda *args, **kwargs: (clones.append(args), clone(*args, **kwargs))[1]
+            self.assertGreater(tuned.bench(launch, x, 50), 0)
+            self.assertEqual(len(clones), 1)
+            self.assertGreater(len(launches), 1)
+            self.assertEqual(len(set(launches)), 1)
+            tuned.bench(launch, numbers, 50)  # whose values may be indices: in Inductor's way
+            self.assertGreater(len(clones), 2)
+        finally:
+            type(tuned).maybe_clone_args = clone
+        torch.testing.assert_close(x, torch.ones(50))
+        torch.testing.assert_close(numbers, torch.zeros(50, dtype=torch.int32))
 
     def test_what_is_refused_goes_to_triton(self):
         logging.getLogger("torch._inductor").setLevel(logging.CRITICAL)
