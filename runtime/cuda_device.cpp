@@ -225,6 +225,17 @@ class CudaDevice final : public Device, public CudaContext {
     reads_host_memory_ = attribute(PageableMemoryAccess) != 0;
   }
 
+  // Where programs of the kernel run.
+  cuda::Multiprocessor room_of(const KernelImage& image) const {
+    using enum cuda::DeviceAttribute;
+    constexpr int64_t kSharedBeside = 1024;  // that a program takes beside its own
+    const int64_t programs =
+        std::min({int64_t(attribute(MaxThreadsPerMultiprocessor) / image.threads()),
+                  int64_t(attribute(MaxBlocksPerMultiprocessor)),
+                  attribute(MaxSharedMemoryPerMultiprocessor) / (image.shared_bytes + kSharedBeside)});
+    return {attribute(MaxRegistersPerMultiprocessor), programs, image.threads()};
+  }
+
   // On a thread of its own. Whatever stands in the way here is told by the first kernel that meets it.
   void warm_assembler() const noexcept {
     try {
@@ -277,7 +288,7 @@ Shared<LoadedKernel> CudaDevice::load(KernelImage image) {
   // Only a program of its own may move registers between its warps; there is no cubin of it to keep.
   const bool moves_registers = image.moves_registers();
   cuda::Linked made = moves_registers ? cuda::load_ptx(driver_, image.ptx, image.kernel, module)
-                                      : cuda::link_ptx(driver_, image.ptx, image.kernel);
+                                      : cuda::link_ptx_for(room_of(image), driver_, image.ptx, image.kernel);
   if (options_.on_assembled) options_.on_assembled(image.kernel, made.log);
   image.cubin = std::move(made.cubin);
   image.registers = made.registers;

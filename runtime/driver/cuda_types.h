@@ -69,10 +69,14 @@ enum class Result : int {
 enum class DeviceAttribute : int {
   MultiprocessorCount = 16,
   L2CacheSize = 38,
+  MaxThreadsPerMultiprocessor = 39,
   ComputeCapabilityMajor = 75,
   ComputeCapabilityMinor = 76,
+  MaxSharedMemoryPerMultiprocessor = 81,
+  MaxRegistersPerMultiprocessor = 82,
   PageableMemoryAccess = 88,
   MaxSharedMemoryPerBlockOptin = 97,
+  MaxBlocksPerMultiprocessor = 106,
 };
 
 enum class FunctionAttribute : int {

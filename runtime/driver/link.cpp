@@ -143,9 +143,77 @@ class Compilation {
   std::vector<void*> values_;
 };
 
+// The PTX with a bound for each of its entries, behind their numbers of threads.
+std::string with_programs(const std::string& ptx, int64_t programs) {
+  constexpr std::string_view kThreads = "\n.reqntid ";
+  std::string out;
+  size_t done = 0;
+  for (size_t at = ptx.find(kThreads); at != ptx.npos; at = ptx.find(kThreads, done)) {
+    const size_t end = std::min(ptx.find('\n', at + 1), ptx.size());
+    out += fmt::format("{}\n.minnctapersm {}", std::string_view(ptx).substr(done, end - done), programs);
+    done = end;
+  }
+  return out + ptx.substr(done);
+}
+
+bool bounds_registers(const std::string& ptx) {
+  return ptx.find("\n.minnctapersm ") != ptx.npos || ptx.find("\n.maxnreg ") != ptx.npos;
+}
+
+struct ModuleOwner {
+  const Driver& driver;
+  Module module = nullptr;
+  ~ModuleOwner() {
+    if (module) driver.module_unload(module);
+  }
+};
+
+// Fills in what the report left out, as it does where the driver has the code in a cache of its own.
+void ask_module(const Driver& driver, Module module, std::string_view kernel, Linked& made) {
+  if (made.registers >= 0 && made.spill_bytes >= 0) return;
+  Function function = nullptr;
+  if (driver.module_get_function(&function, module, std::string(kernel).c_str()) != Result::Success) return;
+  auto ask = [&](FunctionAttribute which, int& known) {
+    if (known < 0) driver.call(driver.func_get_attribute, &known, which, function);
+  };
+  ask(FunctionAttribute::NumRegs, made.registers);
+  ask(FunctionAttribute::LocalSizeBytes, made.spill_bytes);
+}
+
+Linked link_and_ask(const Driver& driver, const std::string& ptx, std::string_view kernel, int64_t programs) {
+  Linked linked = link_ptx(driver, ptx, kernel, programs);
+  if (linked.registers >= 0 && linked.spill_bytes >= 0) return linked;
+  ModuleOwner owner{driver};
+  driver.call(driver.module_load_data, &owner.module, linked.cubin.data());
+  ask_module(driver, owner.module, kernel, linked);
+  return linked;
+}
+
 }  // namespace
 
-Linked link_ptx(const Driver& driver, const std::string& ptx, std::string_view kernel) {
+int64_t Multiprocessor::programs_with(int registers_per_thread) const {
+  constexpr int64_t kUnit = 8;  // of the registers that a thread gets
+  const int64_t each = (registers_per_thread + kUnit - 1) / kUnit * kUnit;
+  return std::min(programs, registers / std::max<int64_t>(1, each * threads));
+}
+
+Linked link_ptx_for(const Multiprocessor& on, const Driver& driver, const std::string& ptx, std::string_view kernel) {
+  if (bounds_registers(ptx)) return link_ptx(driver, ptx, kernel);
+  Linked linked = link_and_ask(driver, ptx, kernel, 0);
+  if (linked.registers < 0) return linked;  // without such an entry, as whoever loads it will tell
+  const int64_t programs = on.programs_with(linked.registers);
+  if (programs >= on.programs) return linked;
+  ModuleOwner owner{driver};
+  Linked alone = load_ptx(driver, ptx, kernel, owner.module);
+  ask_module(driver, owner.module, kernel, alone);
+  for (int64_t more = on.programs_with(alone.registers); more > programs; --more)
+    if (Linked tried = link_and_ask(driver, ptx, kernel, more); tried.spill_bytes <= alone.spill_bytes) return tried;
+  return linked;
+}
+
+Linked link_ptx(const Driver& driver, const std::string& text, std::string_view kernel, int64_t programs) {
+  const std::string bounded = programs ? with_programs(text, programs) : std::string();
+  const std::string& ptx = programs ? bounded : text;
   Compilation compilation(driver, ptx, kernel);
   LinkStateOwner owner{driver};
   compilation.check(driver.link_create.symbol,

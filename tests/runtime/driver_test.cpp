@@ -144,6 +144,7 @@ TEST_F(DriverTest, AssemblerIsWarmedOnAThreadAndJoined) {
 }
 
 TEST_F(DriverTest, AssemblesPtxAndReadsTheReport) {
+  driver_.alone_log = "info    : Used 128 registers\n";  // which leave as many programs
   driver_.info_log =
       "info    : 0 bytes gmem\n"
       "info    : Compiling entry function 'softmax' for 'sm_90a'\n"
@@ -159,13 +160,44 @@ TEST_F(DriverTest, AssemblesPtxAndReadsTheReport) {
   EXPECT_EQ(kernel->image().registers, 128);
   EXPECT_EQ(kernel->image().spill_bytes, 16);
   EXPECT_EQ(std::string(kernel->image().cubin.begin(), kernel->image().cubin.end()), "cubin");
-  EXPECT_EQ(driver_.linked_ptx, softmax_image().ptx + '\0');
+  EXPECT_EQ(driver_.linked_ptx, softmax_image().ptx);
   EXPECT_EQ(told, "softmax: " + driver_.info_log);
   EXPECT_EQ(driver_.link_options.size(), 5u);  // no line information asked for
   KernelImage with_lines = softmax_image();
   with_lines.ptx += "\t.loc 1 2 3\n";
   device->load(with_lines);
   EXPECT_EQ(driver_.link_options.back(), cuda::JitOption::GenerateLineInfo);
+}
+
+// In relocatable code the compiler takes more registers than in a program of its own, which tells how many programs it
+// means to run: 8 of 256 threads in place of 3.
+TEST_F(DriverTest, AsManyProgramsRunAsOfAProgramOfItsOwn) {
+  KernelImage image = softmax_image();
+  image.ptx = ".version 8.7\n.target sm_90a\n.visible .entry softmax()\n.reqntid 256\n{ ret; }\n";
+  driver_.info_log = "info    : 0 bytes spill stores\ninfo    : Used 80 registers\n";
+  driver_.alone_log = "info    : 0 bytes spill stores\ninfo    : Used 32 registers\n";
+  driver_.bounded_logs[".minnctapersm 8\n"] = "info    : 0 bytes spill stores\ninfo    : Used 31 registers\n";
+  auto device = open();
+  EXPECT_EQ(device->load(image)->image().registers, 31);
+  EXPECT_NE(driver_.linked_ptx.find("\n.reqntid 256\n.minnctapersm 8\n{ ret; }"), std::string::npos);
+  EXPECT_EQ(device->load(image)->image().ptx, image.ptx);
+  // Where that spills, one program less.
+  driver_.bounded_logs[".minnctapersm 8\n"] = "info    : 16 bytes spill stores\ninfo    : Used 32 registers\n";
+  driver_.bounded_logs[".minnctapersm 7\n"] = "info    : 0 bytes spill stores\ninfo    : Used 36 registers\n";
+  EXPECT_EQ(device->load(image)->image().registers, 36);
+  // Reports may be silent: then the code that is loaded tells.
+  driver_.bounded_logs[".minnctapersm 8\n"] = driver_.alone_log = "info    : 0 bytes gmem\n";
+  driver_.registers = 32;
+  EXPECT_EQ(device->load(image)->image().registers, 32);
+  EXPECT_NE(driver_.linked_ptx.find(".minnctapersm 8\n"), std::string::npos);
+  // PTX with bounds of its own is left alone; so is what shared memory or few registers let run in full numbers anyway.
+  const int before = count("cuModuleLoadDataEx");
+  KernelImage bounded = image, full = image;
+  bounded.ptx += ".reqntid 256\n.minnctapersm 2\n";
+  EXPECT_EQ(device->load(bounded)->image().registers, 80);
+  full.shared_bytes = 100 << 10;
+  EXPECT_EQ(device->load(full)->image().registers, 80);
+  EXPECT_EQ(count("cuModuleLoadDataEx"), before);
 }
 
 // The linker's code is relocatable, in which registers cannot move.

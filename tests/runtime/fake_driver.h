@@ -24,7 +24,9 @@ struct State {
   std::map<std::string, Result> fail;  ///< symbol: what it returns
   Result sticky = Result::Success;     ///< what every call on the context returns once a kernel has faulted
   std::string info_log, error_log;     ///< what the linker reports
-  std::set<std::string> absent;        ///< symbols that the library does not have
+  std::string alone_log;               ///< what is reported of a program of its own; empty: what the linker reports
+  std::map<std::string, std::string> bounded_logs;  ///< what the linker reports of PTX that has such a text
+  std::set<std::string> absent;                     ///< symbols that the library does not have
 
   std::mutex mutex;
   std::vector<std::string> calls;  ///< symbols, in order, of all threads
@@ -61,6 +63,12 @@ struct State {
       launched_maps.push_back(static_cast<TensorMap*>(launch_params[first_map_parameter + i])->opaque[0]);
   }
 
+  int registers = 77;  ///< that functions say they take
+  std::string linked_log() const {
+    for (const auto& [text, log] : bounded_logs)
+      if (linked_ptx.find(text) != std::string::npos) return log;
+    return info_log;
+  }
   int count(const std::string& symbol) {
     std::lock_guard lock(mutex);
     int n = 0;
@@ -146,6 +154,10 @@ inline void* lookup(const char* symbol) {
     put(table.device_get_attribute, [](int* v, DeviceAttribute a, Device) {
       static const std::map<DeviceAttribute, int> values = {{DeviceAttribute::MultiprocessorCount, 132},
                                                             {DeviceAttribute::L2CacheSize, 1 << 20},
+                                                            {DeviceAttribute::MaxThreadsPerMultiprocessor, 2048},
+                                                            {DeviceAttribute::MaxSharedMemoryPerMultiprocessor, 233472},
+                                                            {DeviceAttribute::MaxRegistersPerMultiprocessor, 65536},
+                                                            {DeviceAttribute::MaxBlocksPerMultiprocessor, 32},
                                                             {DeviceAttribute::ComputeCapabilityMajor, 9},
                                                             {DeviceAttribute::ComputeCapabilityMinor, 0},
                                                             {DeviceAttribute::MaxSharedMemoryPerBlockOptin, 232448}};
@@ -283,7 +295,7 @@ inline void* lookup(const char* symbol) {
           return state->linked_ptx.assign(static_cast<char*>(data), bytes), Result::Success;
         });
     put(table.link_complete, [](LinkState, void** cubin, size_t* bytes) {
-      std::strcpy(info, state->info_log.c_str());
+      std::strcpy(info, state->linked_log().c_str());
       std::strcpy(errors, state->error_log.c_str());
       ENTER("cuLinkComplete");
       static char code[] = "cubin";
@@ -302,7 +314,8 @@ inline void* lookup(const char* symbol) {
         [](cuda::Module* m, const void* image, unsigned n, JitOption* options, void** values) {
           for (unsigned i = 0; i < n; ++i) {
             if (options[i] == JitOption::InfoLogBuffer)
-              std::strcpy(static_cast<char*>(values[i]), state->info_log.c_str());
+              std::strcpy(static_cast<char*>(values[i]),
+                          (state->alone_log.empty() ? state->info_log : state->alone_log).c_str());
             if (options[i] == JitOption::ErrorLogBuffer)
               std::strcpy(static_cast<char*>(values[i]), state->error_log.c_str());
           }
@@ -320,7 +333,7 @@ inline void* lookup(const char* symbol) {
     });
     put(table.func_get_attribute, [](int* v, FunctionAttribute a, Function) {
       ENTER("cuFuncGetAttribute");
-      return *v = a == FunctionAttribute::NumRegs ? 77 : 24, Result::Success;
+      return *v = a == FunctionAttribute::NumRegs ? state->registers : 24, Result::Success;
     });
     put(table.func_set_attribute, [](Function, FunctionAttribute a, int v) {
       ENTER("cuFuncSetAttribute");
