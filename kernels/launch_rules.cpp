@@ -302,18 +302,19 @@ Grid batched_products_grid(const BoundCall& call, const Config& config, int num_
   return {unsigned(config["PROGRAMS"] ? std::min(tiles, config["PROGRAMS"] * num_sms) : tiles)};
 }
 
-constexpr int64_t kMostSums = 16384;  // that programs of quantised_gemm leave, for each multiprocessor
+constexpr int64_t kMostSums = 32768;  // that programs of quantised_gemm leave, for each multiprocessor
 
 // Whether weights are scaled before they are multiplied: are_scaled() of quantised_gemm.py.
-bool has_scaled_weights(const BoundCall& call) {
-  const int64_t group = chosen(call, "group");
+bool has_scaled_weights(const BoundCall& call, const Config& config) {
+  const int64_t group = chosen(call, "group"), rows = config["BLOCK_M"];
   const Elem a = call.tensor("a")->elem, scales = call.tensor("scales")->elem;
-  return (group == 32 || group == 64) && (scales == a || (scales == Elem::U8 && a == Elem::BF16));
+  const bool exact = scales == a || (scales == Elem::U8 && a == Elem::BF16);
+  return exact && (((group == 32 || group == 64) && rows > 1) || (group > 0 && rows > 64));
 }
 
 Grid quantised_products_grid(const BoundCall& call, const Config& config, int num_sms) {
   const int64_t tiles = tiles_of(call.extent("M"), call.extent("N"), config), group = chosen(call, "group");
-  const bool by_group = group && config["BLOCK_M"] > 1 && !config["SHARES"] && !has_scaled_weights(call);
+  const bool by_group = group && config["BLOCK_M"] > 1 && !config["SHARES"] && !has_scaled_weights(call, config);
   const int64_t steps = std::max<int64_t>(1, ceil_div(call.extent("K"), by_group ? group : config["STEP"]));
   const int64_t room = kMostSums / (config["BLOCK_M"] * config["BLOCK_N"]);
   constexpr int64_t kCountersOfTile = 4;  // counters of hand_over() and leave() of gemm.py

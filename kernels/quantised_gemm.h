@@ -27,11 +27,11 @@ struct QuantisedGemmOptions {
 ///
 /// Weights become numbers of a's type on their way to the tensor cores. Sums of a group are scaled in fp32: the error
 /// is that of gemm() with exact weights, but for e2m1 and zeros that are no integers, which are rounded to a's type,
-/// and for groups of 32 and 64 whose scales are of a's type (or, with bfloat16, exponents): their weights are scaled
-/// first and rounded to a's type, unless a is one row. Of rows of a with elements that are not finite nothing is said
-/// but that their results are not, or NaN. Throws LaunchError for operands that do not fit, and what Kernel::launch
-/// throws. Traffic: the weights and scales once, M K elements read, M N written. Few rows are bound by the weights' way
-/// from memory. Frantar et al.: Marlin, 2024.
+/// and where scales of groups are of a's type (or, with bfloat16, exponents): weights in groups of 32 and 64, unless a
+/// is one row, and in groups of 128, if a has more than 64, are scaled first and rounded to a's type. Of rows of a with
+/// elements that are not finite nothing is said but that their results are not, or NaN. Throws LaunchError for operands
+/// that do not fit, and what Kernel::launch throws. Traffic: the weights and scales once, M K elements read, M N
+/// written. Few rows are bound by the weights' way from memory. Frantar et al.: Marlin, 2024.
 template <Floating Out, Floating In, Element Weight, Element Scale>
 void quantised_gemm(Device& device, Matrix<Out> c, Matrix<In> a, Matrix<Weight> b, Matrix<Scale> scales,
                     const QuantisedGemmOptions& options = {}, StreamHandle stream = nullptr) {

@@ -6,9 +6,11 @@ uint8, the first one in the low half: PACKED = int4, -8 to 7; uint4, 0 to 15; e2
 W[n, k] stands for (w - zeros[n, g]) * scales[n, g], g = k // GROUP, or g = 0 for GROUP = 0; `zeros` may be None. Scales of uint8
 are exponents of 2 plus 127. The products of a group are summed up and then scaled, in fp32: weights are not rounded (where the warps
 divide the tile, zeros are, to A's type, in which integers up to 128 are exact). Groups of 32 and 64 whose scales are of A's type
-(SCALED) are too short for that: their weights are scaled on the way, and are then what weights of 16 bits would be.
+(SCALED) are too short for that: their weights are scaled on the way, and are then what weights of 16 bits would be; so are those of any
+groups for more than 64 rows of A, whose sums take the registers that a group's would.
 
-The transposed product W A^T is computed, whose instructions take 8 rows of A and more. For up to 64 rows a thread may take its part of W
+The transposed product W A^T is computed, whose instructions take 8 rows of A and more, and W from registers: of more than 64 rows of A W
+comes to shared memory as it is, and each thread reads and converts the two elements at a time that it multiplies (BYTES). For up to 64 rows a thread may take its part of W
 from memory in pieces of 16 bytes and have the tensor cores' operand in its registers: K is counted in the order that makes it so. Then the
 warps divide the K-steps into SHARES (0: they divide the tile), and add up their sums at the end. What weights are less is taken from the
 sums there, as that many sums of A: rows of A that are not finite give NaN. One row of A may be multiplied without tensor cores
@@ -35,6 +37,20 @@ def tile(m, n, k, warps, stages, programs, shares=0, maxnreg=None):
     return triton.Config(blocks, num_warps=warps, num_stages=stages, maxnreg=maxnreg)
 
 
+ROOM = 225000  # for operands in shared memory
+
+
+def of_many_rows(m):
+    """Tiles of m of more than 64 rows of A."""
+    found = []
+    for n, k, warps in [(64, 64, 4), (128, 64, 8), (64, 128, 4), (128, 128, 8), (128, 64, 4), (256, 64, 16)]:
+        if m * n <= (16384 if warps == 4 else 32768):
+            most = min(6, ROOM // (k * (2 * m + n)))
+            for stages in sorted({min(3, most), most}):
+                found += [tile(m, n, k, warps, stages, 0), tile(m, n, k, warps, stages, 1)]
+    return found
+
+
 def configs():
     found = []
     for n, k, warps, stages in [(8, 2048, 2, 3), (8, 2048, 2, 2), (4, 1024, 1, 3), (4, 2048, 2, 2), (8, 1024, 1, 3), (8, 512, 1, 1),
@@ -56,8 +72,7 @@ def configs():
         found.append(tile(m, 128, 128, 8, 3, 1))
         found.append(tile(m, 128, 256, 8, 8, 1))
     for m in [96, 128, 192, 256]:
-        for n, k, warps in [(64, 64, 4), (128, 64, 8), (64, 128, 4), (128, 128, 8), (128, 64, 4)]:
-            found.append(tile(m, n, k, warps, 3, 1))
+        found += of_many_rows(m)
     found.append(tile(16, 16, 64, 1, 3, 2))
     return found
 
@@ -88,6 +103,12 @@ def whole(configs, named_args):
     return kept if len(kept) > 2 else configs
 
 
+def can_share(config, named_args):
+    """Whether there are several programs a tile, about one a multiprocessor."""
+    tiles = triton.cdiv(named_args["N"], config.kwargs["BLOCK_N"]) * triton.cdiv(named_args["M"], config.kwargs["BLOCK_M"])
+    return 2 * tiles <= PROCESSORS
+
+
 def fitting(configs, named_args, **kwargs):
     """Tiles that hold all rows of A, or 96 and more of many; of one row and small groups those without tensor cores."""
     m = named_args["M"]
@@ -109,7 +130,12 @@ def fitting(configs, named_args, **kwargs):
         m = config.kwargs["BLOCK_M"]
         if config.kwargs["SHARES"] > 0 or config.kwargs["BLOCK_N"] > triton.next_power_of_2(named_args["N"]) or config.kwargs["STEP"] > named_args["K"]:
             continue
-        if m == rows if rows <= 64 else m >= 96 and m < 2 * rows:
+        if rows <= 64:
+            fits = m == rows
+        else:
+            # Code that shares tiles takes more registers, and is only for tiles that are shared.
+            fits = 96 <= m < 2 * rows and (config.kwargs["PROGRAMS"] > 0) == can_share(config, named_args)
+        if fits:
             kept.append(config)
     return kept if len(kept) > 0 else configs[-1:]
 
@@ -148,6 +174,7 @@ def multiply(acc, begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_pt
     """Adds the products of the K-steps from `begin` to `end` to the sums of a tile, BLOCK_N rows of W x BLOCK_M rows of A."""
     TYPE: tl.constexpr = a_ptr.dtype.element_ty
     FRACTIONS: tl.constexpr = has_fractions(zeros_ptr)
+    BYTES: tl.constexpr = BLOCK_M > 64 and (SCALED or GROUP == 0)
     row, row_there = rows_within(row, N, False)
     col, col_there = rows_within(first_col + tl.arange(0, BLOCK_M), M, False)
     depth = tl.arange(0, BLOCK_K)
@@ -166,7 +193,7 @@ def multiply(acc, begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_pt
         a = tl.load(a_ptrs, mask=col_mask if EVEN_K else col_mask & (depth < K - step * BLOCK_K)[None, :], other=0.0)
         if SCALED:
             first = step * BLOCK_K
-            b = scaled_weights(b_row, scales_row, zeros_row, first, K - first, row_mask, PACKED, TYPE, GROUP, BLOCK_K, EVEN_K)
+            b = scaled_weights(b_row, scales_row, zeros_row, first, K - first, row_mask, PACKED, TYPE, GROUP, BLOCK_K, EVEN_K, BYTES)
             acc = tl.dot(b, tl.trans(a), acc)
         elif GROUP > 0:
             scale = load_factors(column_ptrs(scales_ptr, row, step, scales_stride), row_there)
@@ -175,7 +202,7 @@ def multiply(acc, begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_pt
             b = load_weights(b_row, step * BLOCK_K, K, row_mask, zero, PACKED, TYPE, BLOCK_K, EVEN_K, FRACTIONS)
             acc += tl.dot(b, tl.trans(a)) * scale[:, None]
         else:
-            b = load_weights(b_row, step * BLOCK_K, K, row_mask, zero, PACKED, TYPE, BLOCK_K, EVEN_K, FRACTIONS)
+            b = load_weights(b_row, step * BLOCK_K, K, row_mask, zero, PACKED, TYPE, BLOCK_K, EVEN_K, FRACTIONS, BYTES, zeros_ptr is not None)
             acc = tl.dot(b, tl.trans(a), acc)
         a_ptrs += BLOCK_K
     if GROUP == 0:
@@ -324,10 +351,12 @@ def finish(acc, row, col, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE: tl.cons
 
 
 def are_scaled(args):
-    """Whether weights are scaled before they are multiplied: those of short groups with scales that are numbers of A's type."""
+    """Whether weights are scaled before they are multiplied: those of short groups, and of any in products of many rows, with scales that are
+    numbers of A's type."""
     scales = args["scales_ptr"].dtype
     exact = scales == args["a_ptr"].dtype or (scales == tl.uint8 and args["a_ptr"].dtype == tl.bfloat16)
-    return args["GROUP"] in [32, 64] and args["BLOCK_M"] > 1 and exact
+    short = args["GROUP"] in [32, 64] and args["BLOCK_M"] > 1
+    return exact and (short or (args["GROUP"] > 0 and args["BLOCK_M"] > 64))
 
 
 @triton.jit
@@ -350,10 +379,10 @@ def columns_at_once(args):
 
 
 def are_many(args):
-    """Whether more than eight programs share a tile."""
+    """Whether more than eight programs share a tile, or several a large one."""
     tiles = triton.cdiv(args["N"], args["BLOCK_N"]) * triton.cdiv(args["M"], args["BLOCK_M"])
     steps = triton.cdiv(args["K"], args["STEP"] if args["SHARES"] > 0 else columns_at_once(args))
-    return min(args["PROGRAMS"] * PROCESSORS // max(1, tiles), steps) > 8
+    return min(args["PROGRAMS"] * PROCESSORS // max(1, tiles), steps) > (8 if args["BLOCK_M"] * args["BLOCK_N"] < 16384 else 1)
 
 
 @triton.autotune(configs=configs(), key=["m_class", "N", "K", "GROUP"], prune_configs_by={"early_config_prune": fitting, "top_k": 32})

@@ -76,6 +76,63 @@ def integers_of_words(word, zero, PACKED: tl.constexpr, TYPE: tl.constexpr):
 
 
 @triton.jit
+def pair_of_byte(byte, bias, TYPE: tl.constexpr, SIGNED: tl.constexpr):
+    """The two numbers of 4 bits in each byte plus `bias` (twice in a word), as a pair of TYPE. Biases as of pairs_of_words()."""
+    HIGH: tl.constexpr = ("64" if TYPE == tl.float16 else "43") + ("08" if SIGNED else "00")
+    ADD: tl.constexpr = "add.rn.f16x2 $0, w, $2;" if TYPE == tl.float16 else "mov.b32 one, 0x3F803F80; fma.rn.bf16x2 $0, w, one, $2;"
+    ASM: tl.constexpr = f"""{{
+        .reg .b32 w, one;
+        mad.lo.u32 w, $1, 4096, $1;
+        lop3.b32 w, w, 0x000F000F, 0x{HIGH}{HIGH}, 0x6A;
+        {ADD}
+    }}"""
+    return tl.inline_asm_elementwise(ASM, "=r,r,r", [byte, bias], tl.int32, True, 1)
+
+
+@triton.jit
+def pairs_of_bytes(w_row, first, K, row_mask, zero, PACKED: tl.constexpr, TYPE: tl.constexpr, BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr):
+    """Columns from `first` on of rows that begin at w_row, BLOCK_N x 1, as pairs of TYPE, less zero."""
+    SIGNED: tl.constexpr = PACKED == "int4"
+    above: tl.constexpr = (1024 if TYPE == tl.float16 else 128) + (8 if SIGNED else 0)
+    at = first // 2 + tl.arange(0, BLOCK_K // 2)[None, :]
+    byte = tl.load(w_row + at, mask=row_mask if EVEN_K else row_mask & (at < K // 2), other=0)
+    return pair_of_byte(byte.to(tl.int32), bits_of_pair(-(zero + above), TYPE), TYPE, SIGNED)
+
+
+@triton.jit
+def two_bytes(w, TYPE: tl.constexpr):
+    """int8 as TYPE, two at a time."""
+    if TYPE == tl.float16:
+        # Bits of 1024 + 128 + w.
+        ASM: tl.constexpr = """{
+            .reg .b32 w, high, less;
+            mov.b32 high, 0x64646464;
+            mov.b32 less, 0xE480E480;
+            prmt.b32 w, $1, high, 0x4140;
+            xor.b32 w, w, 0x00800080;
+            add.rn.f16x2 $0, w, less;
+        }"""
+    else:
+        # Bits of 128 + the lower seven bits, less those of 128 or, of what is negative, 256.
+        ASM: tl.constexpr = """{
+            .reg .b32 w, less, minus;
+            mov.b32 minus, 0xBF80BF80;
+            prmt.b32 w, $1, 0, 0x4140;
+            lop3.b32 less, w, 0x00800080, 0x43004300, 0xEA;
+            lop3.b32 w, w, 0x007F007F, 0x43004300, 0xEA;
+            fma.rn.bf16x2 $0, less, minus, w;
+        }"""
+    return tl.inline_asm_elementwise(ASM, "=r,r", [w], TYPE, True, 2)
+
+
+@triton.jit
+def both(pair, TYPE: tl.constexpr):
+    """The numbers of pairs, R x P -> R x 2 P."""
+    a, b = halves(pair, TYPE)
+    return tl.reshape(tl.join(a, b), [pair.shape[0], 2 * pair.shape[1]])
+
+
+@triton.jit
 def has_fractions(zeros_ptr):
     """Whether zeros may be no integers."""
     if zeros_ptr is not None:
@@ -86,13 +143,19 @@ def has_fractions(zeros_ptr):
 
 @triton.jit
 def load_weights(w_row, first, K, row_mask, zero, PACKED: tl.constexpr, TYPE: tl.constexpr, BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr,
-                 FRACTIONS: tl.constexpr):
-    """Columns from `first` on of rows that begin at w_row, BLOCK_N x 1, less zero, as numbers of TYPE. Behind K they are any."""
+                 FRACTIONS: tl.constexpr, BYTES: tl.constexpr = False, ZEROS: tl.constexpr = True):
+    """Columns from `first` on of rows that begin at w_row, BLOCK_N x 1, less zero, as numbers of TYPE. Behind K they are any. BYTES: integers
+    become TYPE two at a time, as the tensor cores' operand has them. ZEROS: zero may be another number than 0."""
     ELEMENT: tl.constexpr = w_row.dtype.element_ty
     whole = zero
     if FRACTIONS:  # weights become floats by way of large numbers, which have none
         whole = tl.floor(zero)
-    if ELEMENT == tl.uint8:
+    if ELEMENT == tl.uint8 and BYTES and PACKED != "e2m1":
+        pair = pairs_of_bytes(w_row, first, K, row_mask, whole, PACKED, TYPE, BLOCK_K, EVEN_K)
+        if FRACTIONS:
+            pair = plus(pair, bits_of_pair(whole - zero, TYPE), TYPE)
+        return both(pair, TYPE)
+    elif ELEMENT == tl.uint8:
         at = first // 8 + tl.arange(0, BLOCK_K // 8)[None, :]
         mask = row_mask if EVEN_K else row_mask & (at < K // 8)
         word = tl.load(w_row.to(tl.pointer_type(tl.int32)) + at, mask=mask, other=0)
@@ -106,7 +169,9 @@ def load_weights(w_row, first, K, row_mask, zero, PACKED: tl.constexpr, TYPE: tl
         at = first + tl.arange(0, BLOCK_K)[None, :]
         mask = row_mask if EVEN_K else row_mask & (at < K)
         w = tl.load(w_row + at, mask=mask, other=0.0)
-        if ELEMENT == tl.int8:
+        if ELEMENT == tl.int8 and BYTES and not ZEROS:
+            return two_bytes(w, TYPE)
+        elif ELEMENT == tl.int8:
             # As the low bits of 2^23 + 128 + w: conversions of integers are slow.
             bits = w.to(tl.uint8, bitcast=True).to(tl.int32) ^ 0x4B000080
             w = bits.to(tl.float32, bitcast=True) - (8388736.0 + whole)
@@ -176,11 +241,12 @@ def times(pair, factor, TYPE: tl.constexpr):
 
 @triton.jit
 def scaled_weights(w_row, scales_row, zeros_row, first, left, row_mask, PACKED: tl.constexpr, TYPE: tl.constexpr, GROUP: tl.constexpr,
-                   BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr):
+                   BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr, BYTES: tl.constexpr = False):
     """Columns from `first` on, `left` of which exist, of rows whose weights, scales and zeros (or None) begin at these pointers, R x 1: less
-    zeros and times scales, as TYPE. A piece of 16 bytes of a row lies in one group."""
+    zeros and times scales, as TYPE. A piece of 16 bytes of a row lies in one group. BYTES: as of load_weights(), and first is a multiple of
+    BLOCK_K."""
     ELEMENT: tl.constexpr = w_row.dtype.element_ty
-    PIECE: tl.constexpr = 32 if ELEMENT == tl.uint8 else 16
+    PIECE: tl.constexpr = min(GROUP, BLOCK_K) if BYTES else 32 if ELEMENT == tl.uint8 else 16
     piece = tl.arange(0, BLOCK_K // PIECE)[None, :] * PIECE
     there = row_mask if EVEN_K else row_mask & (piece < left)
     group = (first + piece) // GROUP
@@ -191,7 +257,12 @@ def scaled_weights(w_row, scales_row, zeros_row, first, left, row_mask, PACKED: 
     if zeros_row is not None:
         zero = load_numbers(zeros_row + group, there).to(tl.float32)
         whole = tl.floor(zero) if FRACTIONS else zero
-    if ELEMENT == tl.uint8 and PACKED != "e2m1":
+    if ELEMENT == tl.uint8 and PACKED != "e2m1" and BYTES:
+        pair = pairs_of_bytes(w_row, first, first + left, row_mask, for_each_word(whole, PIECE // 2), PACKED, TYPE, BLOCK_K, EVEN_K)
+        if FRACTIONS:
+            pair = plus(pair, for_each_word(bits_of_pair(whole - zero, TYPE), PIECE // 2), TYPE)
+        return both(times(pair, for_each_word(bits_of_pair(scale, TYPE), PIECE // 2), TYPE), TYPE)
+    elif ELEMENT == tl.uint8 and PACKED != "e2m1":
         at = tl.arange(0, BLOCK_K // 8)[None, :]
         word = tl.load(w_row.to(tl.pointer_type(tl.int32)) + first // 8 + at, mask=row_mask if EVEN_K else row_mask & (8 * at < left), other=0)
         SIGNED: tl.constexpr = PACKED == "int4"
@@ -203,7 +274,7 @@ def scaled_weights(w_row, scales_row, zeros_row, first, left, row_mask, PACKED: 
         factor = for_each_word(bits_of_pair(scale, TYPE), 4)
         return in_order(times(p0, factor, TYPE), times(p1, factor, TYPE), times(p2, factor, TYPE), times(p3, factor, TYPE), TYPE)
     else:
-        w = load_weights(w_row, first, first + left, row_mask, 0.0, PACKED, TYPE, BLOCK_K, EVEN_K, False)
+        w = load_weights(w_row, first, first + left, row_mask, 0.0, PACKED, TYPE, BLOCK_K, EVEN_K, False, BYTES, False)
         if zeros_row is not None:
             w -= for_each_word(zero.to(TYPE), PIECE)
         return w * for_each_word(scale.to(TYPE), PIECE)

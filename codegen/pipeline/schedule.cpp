@@ -74,7 +74,11 @@ LoopSchedule schedule_of(const Op& loop) {
   out.product = products[0];
   // A copy that does not run ahead takes its place's only slot again, which no product may read then; so does what is
   // transposed into a place.
-  out.sums_up = all == 1 && is_sum_of_loop(*products[0]) && copied == out.copies.size() && !transposes;
+  const bool sums_up = all == 1 && is_sum_of_loop(*products[0]) && copied == out.copies.size() && !transposes;
+  // An iteration computes its fragments in the registers of the one before, which no product may read then.
+  const Value* a = products[0]->operand(0);
+  out.has_fragments = sums_up && !a->type.is_place() && a->def && a->def->parent == &body;
+  out.sums_up = sums_up && !out.has_fragments;
   return out;
 }
 

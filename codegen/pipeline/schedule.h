@@ -19,6 +19,9 @@ struct LoopSchedule {
   /// Whether it is the only product and the loop only accumulates its sums, so that they may stay in flight from one
   /// iteration to the next.
   bool sums_up = false;
+  /// The same of a product whose first operand each iteration computes in registers: its sums are waited for at once,
+  /// as the next iteration computes in the same registers.
+  bool has_fragments = false;
 };
 
 /// The schedule of a laid-out loop whose operands are staged and of which nothing is pipelined yet.

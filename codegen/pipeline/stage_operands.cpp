@@ -10,7 +10,8 @@
 // A load goes through a copy if it does nothing but feed products of a pipelined loop, transposed or not, and the
 // target has such copies: they move 4, 8 or 16 bytes of a thread and fill with zeros. Where products multiply from
 // registers, elements of 8 bits may be computed with on the way, as weights that are widened: they are copied as they
-// are, and come from their place in the layout that the product wants. Products whose plan has them run
+// are, and come from their place in the layout that the product wants. So are those from which A of a product that runs
+// beside the program is computed, if its sums are carried by the loop. Products whose plan has them run
 // beside the program get B from a place, and A from there or as fragments in registers (OperandForm); what comes in
 // other registers is stored: once before the product's loop where it comes from there, a transposed value before it is
 // transposed, and one that several products take once. Elements of 8 bits that lie in their place as the instruction
@@ -120,14 +121,17 @@ class CopyStager {
         if (v) users[v].push_back(&op);
     });
     // Nothing but dots take it, transposed or not. Of 8 bits also what is computed from it element by element, for dots
-    // that multiply from registers: what others take is stored once more, an iteration ahead.
+    // that multiply from registers (fragments may be regrouped, too): what others take is stored once more, an
+    // iteration ahead.
     std::unordered_map<const Value*, bool> known;
     std::function<bool(const Value*)> only_multiplied = [&](const Value* v) {
       if (const auto found = known.find(v); found != known.end()) return found->second;
       const std::vector<const Op*>& of = users[v];
       return known[v] = !of.empty() && std::all_of(of.begin(), of.end(), [&](const Op* op) {
-               if (op->opcode == Opcode::Dot) return v != op->operands[2] && (is_loaded(v) || !runs_beside(*op));
-               const bool passes = op->opcode == Opcode::Trans || (op->has(Elementwise) && comes_of_bytes(*op));
+               if (op->opcode == Opcode::Dot)
+                 return v != op->operands[2] && (is_loaded(v) || !runs_beside(*op) || is_widened(*op, v));
+               const bool passes = op->opcode == Opcode::Trans || (op->has(Elementwise) && comes_of_bytes(*op)) ||
+                                   (is_regrouped_bytes(*op) && only_widened(op->result(), users));
                return passes && op->parent == loop.regions[0].get() && only_multiplied(op->result());
              });
     };
@@ -155,6 +159,23 @@ class CopyStager {
                        });
     return comes_of_bytes_[&op] = comes;
   }
+  // Whether the op puts what is computed from loaded elements of 8 bits into another shape.
+  static bool is_regrouped_bytes(const Op& op) {
+    return !op.has(Elementwise) && keeps_elements(op) &&
+           is_widened_from(op.operand(0), [](const Op& from) { return from.opcode == Opcode::Load; });
+  }
+  // Whether the product reads the value as fragments if it is computed from bytes in a place.
+  static bool is_widened(const Op& dot, const Value* v) {
+    return dot.opcode == Opcode::Dot && dot.operand(0) == v && v != dot.operand(1) && family_of(dot).can_widen(dot, 0);
+  }
+  // Whether such products alone take the value, and what follows from it.
+  bool only_widened(const Value* v, const std::unordered_map<const Value*, std::vector<const Op*>>& users) const {
+    const auto of = users.find(v);
+    return of != users.end() && std::ranges::all_of(of->second, [&](const Op* op) {
+             return is_widened(*op, v) ||
+                    (keeps_elements(*op) && op->results.size() == 1 && only_widened(op->result(), users));
+           });
+  }
   static bool is_loaded(const Value* v) {
     const Op* op = untransposed(const_cast<Value*>(v))->def;
     return op && op->opcode == Opcode::Load;
@@ -173,6 +194,9 @@ class CopyStager {
       for (int i : {0, 1}) {
         const Value* v = untransposed(op->operands[i]);
         const bool is_stored = operand_form(*op, i, is_copied) == OperandForm::Stored || is_transposed(*op, i);
+        if (i == 0 && is_widened(*op, v) &&
+            is_widened_from(v, [&](const Op& from) { return is_copied(from.result()); }))
+          continue;
         if (is_stored && seen.insert(v).second) stored.push_back({v->type, &loop, home(v) == &body});
       }
     }

@@ -1,5 +1,8 @@
 #include "codegen/product/operands.h"
 
+#include <algorithm>
+#include <unordered_set>
+
 #include "codegen/product/plan.h"
 
 namespace tegula {
@@ -26,6 +29,21 @@ int untransposed_k_axis(const Op& dot, int operand) {
 }
 
 bool is_place_read(const Value* operand) { return operand->def && operand->def->opcode == Opcode::SharedRead; }
+
+bool keeps_elements(const Op& op) {
+  return op.has(Elementwise) || op.opcode == Opcode::Reshape || op.opcode == Opcode::ExpandDims ||
+         op.opcode == Opcode::Broadcast;
+}
+
+bool is_widened_from(const Value* value, const std::function<bool(const Op&)>& is_source) {
+  std::unordered_set<const Value*> seen;
+  std::function<bool(const Value*)> comes = [&](const Value* v) {
+    if (!v || !v->def || !v->type.is_tile() || !seen.insert(v).second) return false;
+    if (v->type.bits() == 8 && is_source(*v->def)) return true;
+    return keeps_elements(*v->def) && std::ranges::any_of(v->def->operands, comes);
+  };
+  return comes(value);
+}
 
 OperandForm operand_form(const Op& dot, int operand, const std::function<bool(const Value*)>& in_place) {
   if (in_place(untransposed(dot.operand(operand)))) return OperandForm::Place;

@@ -75,6 +75,8 @@ class ProductFamily {
   /// For an asynchronous family: whether it can read an operand from registers in the layout that it has, because that
   /// is its fragment layout or nearly so.
   virtual bool takes_registers(const ir::Op& /*dot*/, int /*operand*/) const { return false; }
+  /// Whether it can read an operand from registers that is computed, element by element, from bytes in shared memory.
+  virtual bool can_widen(const ir::Op& /*dot*/, int /*operand*/) const { return false; }
   /// Bytes of scratch by which the threads give each other the operands. These may then come in any layout, and nobody
   /// asks for operand_layout. 0: each thread has what it multiplies.
   virtual int64_t scratch_bytes(const ir::Op& /*dot*/) const { return 0; }

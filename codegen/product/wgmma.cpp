@@ -11,6 +11,7 @@
 #include "codegen/layout/layout_builder.h"
 #include "codegen/lower/lowering.h"
 #include "codegen/product/hw_rows.h"
+#include "codegen/product/operands.h"
 #include "codegen/product/plan.h"
 
 namespace tegula {
@@ -497,10 +498,17 @@ class Wgmma final : public ProductFamily {
     return layout.threads();
   }
 
-  /// A, if it is computed from the sums of another product (the weights of attention): its registers are fragments
-  /// then.
+  /// A, if it is computed from the sums of another product (the weights of attention), whose registers are fragments,
+  /// or from bytes in shared memory, which can be read as fragments.
   bool takes_registers(const ir::Op& dot, int operand) const override {
-    return operand == 0 && plan_of(dot).parts_n == 1 && SumSearch(*this).finds(dot.operand(0));
+    if (operand != 0 || plan_of(dot).parts_n != 1) return false;
+    const auto is_read = [](const ir::Op& op) { return op.opcode == ir::Opcode::SharedRead; };
+    return (can_widen(dot, 0) && is_widened_from(dot.operand(0), is_read)) || SumSearch(*this).finds(dot.operand(0));
+  }
+
+  /// Where a loop does not carry the sums, theirs are needed twice, which leaves no registers for fragments.
+  bool can_widen(const ir::Op& dot, int operand) const override {
+    return operand == 0 && plan_of(dot).parts_n == 1 && !dot.operand(2)->def;
   }
 
   int registers(const ProductPlan& plan) const override { return plan.columns / 2; }

@@ -137,8 +137,8 @@ class QuantisedWeights(Case):
         return Array(code[:, ::2] | code[:, 1::2] << 4, "u8"), value.astype(float)
 
     def as_multiplied(self, w, m, group, kind, scales_kind):
-        """Weights of short groups are scaled before the tensor cores have them, if scales are of A's type."""
-        return rounded(w, kind) if m > 1 and group in (32, 64) and kind == scales_kind else w
+        """Weights of short groups, and of any for many rows, are scaled before the tensor cores have them, if scales are of A's type."""
+        return rounded(w, kind) if kind == scales_kind and ((m > 1 and group in (32, 64)) or (m > 64 and group > 0)) else w
 
     def check(self, m, n, k, format, group, kind="f16", with_zeros=False, scales_kind="f32", fractions=None):
         b, value = self.weights(n, k, format)
@@ -194,6 +194,12 @@ class QuantisedWeights(Case):
 
     def test_many_rows_and_few_columns(self):
         self.check(140, 65, 136, "int4", 0)
+        self.check(100, 70, 648, "int8", 0, "bf16")
+        self.check(130, 130, 640, "int4", 128, scales_kind="f16")
+        self.check(200, 33, 384, "uint4", 128, "bf16", True, "bf16")
+        self.check(70, 64, 256, "int8", 128)
+        self.check(100, 70, 256, "int8", 64, "bf16", True, "bf16")
+        self.check(100, 70, 256, "uint4", 0, fractions="f32")
         self.check(97, 1, 8, "uint4", 0, "bf16", True)
         self.check(12, 70, 296, "int4", 0, "bf16", True)
         self.check(16, 33, 256, "int8", 128)
