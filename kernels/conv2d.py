@@ -22,7 +22,7 @@ Chetlur et al.: cuDNN, 2014.
 import triton
 import triton.language as tl
 
-from gemm import add_shares, hand_over, leave
+from gemm import add_shares, hand_over, leave, stretch
 from gemm_tiles import PROCESSORS
 from tiles import activate
 
@@ -248,8 +248,7 @@ def conv2d(out_ptr, x_ptr, w_ptr, bias_ptr, batch, height, width, out_height, ou
         counters = counters_ptr + 4 * program
         partials = partials_ptr + (program * SHARES).to(tl.int64) * (BLOCK_M * BLOCK_N)
         tl.atomic_add(counters, 65536, sem="relaxed")
-        begin = share * (STEPS // SHARES) + min(share, STEPS % SHARES)
-        end = begin + STEPS // SHARES + (share < STEPS % SHARES)
+        begin, end = stretch(share, SHARES, STEPS)
     acc = tl.zeros((BLOCK_N, BLOCK_M) if SWAP else (BLOCK_M, BLOCK_N), dtype=tl.float32)
     for step in range(begin, end):
         a, b = load_step(step, first_y, first_x, inside, corner, w_row, col, height, width, there, row_mask, col_mask, x_stride_1, x_stride_2,
