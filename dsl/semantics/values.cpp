@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <unordered_set>
+
 #include "codegen/layout/linear_layout.h"
 #include "dsl/semantics/control.h"
 #include "dsl/semantics/internal.h"
@@ -53,6 +55,18 @@ std::string describe_items(const TupleVal& tuple) {
   return out + (items.size() == 1 && !tuple.fields ? ",)" : ")");
 }
 
+bool is_argument(const ir::Value* v) { return v->block && !v->block->parent && !v->name.empty(); }
+
+// The first argument of the kernel among the floats that `v` is computed from.
+const ir::Value* float_argument(const ir::Value* v, std::unordered_set<const ir::Value*>& seen) {
+  if (!v || !v->type.is_float() || !seen.insert(v).second) return nullptr;
+  if (is_argument(v)) return v;
+  if (v->def)
+    for (const ir::Value* operand : v->def->operands)
+      if (const ir::Value* found = float_argument(operand, seen)) return found;
+  return nullptr;
+}
+
 }  // namespace
 
 std::string describe(const Val& x) {
@@ -87,6 +101,22 @@ std::string describe(const Val& x) {
           return type_name(v->type);
       },
       x.v);
+}
+
+std::string hint_for_pointer(const ir::Value* pointer) {
+  if (!is_argument(pointer)) return "load from the pointer first: tl.load(p)";
+  return fmt::format(
+      "load from the pointer first: tl.load({0}); if '{0}' should be a number, check the order of the launch's "
+      "arguments",
+      pointer->name);
+}
+
+std::string hint_for_float(const ir::Value* number) {
+  std::unordered_set<const ir::Value*> seen;
+  if (const ir::Value* argument = float_argument(number, seen))
+    return fmt::format("'{}' is a float at this launch: pass an integer, or convert with .to(tl.int32)",
+                       argument->name);
+  return "'/' gives a float: divide integers by '//'";
 }
 
 std::string text_of(const Val& x) {
