@@ -122,6 +122,10 @@ TEST_F(ErrorsTest, FilesThatCannotBeRead) {
   EXPECT_EQ(load(missing), "cannot read '" + missing.string() + "': No such file or directory");
   EXPECT_EQ(load(root_), "cannot read '" + root_.string() + "': it is a folder, expected a Triton source file");
   EXPECT_EQ(load(""), "cannot read '': No such file or directory");
+  EXPECT_EQ(load("missing.py"),
+            fmt::format("cannot read 'missing.py': No such file or directory\n  hint: it is looked for in the working "
+                        "directory, {}",
+                        fs::current_path().string()));
   std::ofstream(missing) << kHead + kAdd;
   expect_works(Program::load(missing.string()));
 }
