@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <unordered_set>
+#include <vector>
 
 #include "codegen/layout/linear_layout.h"
 #include "dsl/semantics/control.h"
@@ -57,13 +58,16 @@ std::string describe_items(const TupleVal& tuple) {
 
 bool is_argument(const ir::Value* v) { return v->block && !v->block->parent && !v->name.empty(); }
 
-// The first argument of the kernel among the floats that `v` is computed from.
-const ir::Value* float_argument(const ir::Value* v, std::unordered_set<const ir::Value*>& seen) {
-  if (!v || !v->type.is_float() || !seen.insert(v).second) return nullptr;
-  if (is_argument(v)) return v;
-  if (v->def)
-    for (const ir::Value* operand : v->def->operands)
-      if (const ir::Value* found = float_argument(operand, seen)) return found;
+// An argument of the kernel among the floats that `v` is computed from.
+const ir::Value* float_argument(const ir::Value* v) {
+  std::unordered_set<const ir::Value*> seen;
+  std::vector<const ir::Value*> open = {v};
+  while (!open.empty()) {
+    v = open.back(), open.pop_back();
+    if (!v || !v->type.is_float() || !seen.insert(v).second) continue;
+    if (is_argument(v)) return v;
+    if (v->def) open.insert(open.end(), v->def->operands.begin(), v->def->operands.end());
+  }
   return nullptr;
 }
 
@@ -112,8 +116,7 @@ std::string hint_for_pointer(const ir::Value* pointer) {
 }
 
 std::string hint_for_float(const ir::Value* number) {
-  std::unordered_set<const ir::Value*> seen;
-  if (const ir::Value* argument = float_argument(number, seen))
+  if (const ir::Value* argument = float_argument(number))
     return fmt::format("'{}' is a float at this launch: pass an integer, or convert with .to(tl.int32)",
                        argument->name);
   return "'/' gives a float: divide integers by '//'";
