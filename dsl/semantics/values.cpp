@@ -58,17 +58,26 @@ std::string describe_items(const TupleVal& tuple) {
 
 bool is_argument(const ir::Value* v) { return v->block && !v->block->parent && !v->name.empty(); }
 
-// An argument of the kernel among the floats that `v` is computed from.
-const ir::Value* float_argument(const ir::Value* v) {
+// What a float is computed from.
+struct FloatSources {
+  const ir::Value* argument = nullptr;  ///< of the kernel
+  bool load = false, quotient = false;
+};
+
+FloatSources sources_of(const ir::Value* v) {
+  FloatSources found;
   std::unordered_set<const ir::Value*> seen;
   std::vector<const ir::Value*> open = {v};
   while (!open.empty()) {
     v = open.back(), open.pop_back();
     if (!v || !v->type.is_float() || !seen.insert(v).second) continue;
-    if (is_argument(v)) return v;
-    if (v->def) open.insert(open.end(), v->def->operands.begin(), v->def->operands.end());
+    if (is_argument(v)) found.argument = v;
+    if (!v->def) continue;
+    found.load |= v->def->opcode == ir::Opcode::Load;
+    found.quotient |= v->def->opcode == ir::Opcode::Div;
+    open.insert(open.end(), v->def->operands.begin(), v->def->operands.end());
   }
-  return nullptr;
+  return found;
 }
 
 }  // namespace
@@ -116,9 +125,11 @@ std::string hint_for_pointer(const ir::Value* pointer) {
 }
 
 std::string hint_for_float(const ir::Value* number) {
-  if (const ir::Value* argument = float_argument(number))
+  const FloatSources from = sources_of(number);
+  if (from.argument)
     return fmt::format("'{}' is a float at this launch: pass an integer, or convert with .to(tl.int32)",
-                       argument->name);
+                       from.argument->name);
+  if (from.load && !from.quotient) return "floats are loaded: pass an array of integers, or convert with .to(tl.int32)";
   return "'/' gives a float: divide integers by '//'";
 }
 

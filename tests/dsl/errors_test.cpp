@@ -365,6 +365,12 @@ TEST_F(ErrorsTest, ArgumentsInTheWrongPlace) {
             "                     ^~~~~~~\n"
             "  hint: 'stride' is a float at this launch: pass an integer, or convert with .to(tl.int32)\n"
             "  see docs/language.md#operators\n");
+  EXPECT_EQ(refusal("def k(x, y):\n    tl.store(x + tl.load(y), 1.0)\n"),
+            "k.py:6:14: error: a pointer moves by integers, found float32\n"
+            "        tl.store(x + tl.load(y), 1.0)\n"
+            "                 ^~~~~~~~~~~~~~\n"
+            "  hint: floats are loaded: pass an array of integers, or convert with .to(tl.int32)\n"
+            "  see docs/language.md#operators\n");
   expect_works();
 }
 
