@@ -9,6 +9,7 @@ attention.json as it goes, at the end attention.txt.
 """
 
 import itertools
+import statistics
 import sys
 import time
 
@@ -18,7 +19,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import attention_kernels
 import harness
 import side_by_side
-from side_by_side import HERE, tegula, tune
+from side_by_side import HERE, tegula
 
 HEADS = 64  # 16 of each of 4 sequences
 BACKWARD_TOKENS = 16384  # of all sequences together
@@ -156,24 +157,20 @@ def attend(backend, case, i):
 
 
 def compare(case, pairs):
-    failures, best, arms = {}, {}, {}
-    for side in ("tegula", "triton"):
-        best[side] = tune(case, side, case.candidates(side, failures), failures)
-        arms[side] = best[side][1]
-    arms["tegula again"] = arms["tegula"]
+    failures = {}
+    best, arms = side_by_side.best_of_sides(case, lambda side: case.candidates(side, failures), failures)
     if case.kernel == "forward" and case.dtype_name != "fp8":  # torch has none of fp8
         for name, backend in (("cudnn", SDPBackend.CUDNN_ATTENTION), ("flash", SDPBackend.FLASH_ATTENTION)):
             arms[name] = case.over_sets(lambda i, backend=backend: attend(backend, case, i))
     figures = side_by_side.measure(case, arms, pairs)
     error = max(case.check(work, i) for i, work in enumerate(arms["tegula"]))
-    us = {name: sorted(f)[len(f) // 2] for name, f in figures.items()}
     ratios = {"A/A": harness.ratio(figures["tegula again"], figures["tegula"])}
     ratios |= {name: harness.ratio(figures[name], figures["tegula"]) for name in ("triton", "cudnn", "flash") if name in figures}
-    line = f"{str(case):48} {case.flops / us['tegula'] / 1e6:6.0f} TFLOP/s " + " ".join(
+    tflops = case.flops / statistics.median(figures["tegula"]) / 1e6
+    line = f"{str(case):48} {tflops:6.0f} TFLOP/s " + " ".join(
         f"{name} {r['median']:.3f}" for name, r in ratios.items()) + f" error {error:.1e}; {best['tegula'][0]} | {best['triton'][0]}"
     print(line, flush=True)
-    return {"case": str(case), "flops": case.flops, "us": us, "ratios": ratios, "error": error, "line": line,
-            "best": {side: b[0] for side, b in best.items()}, "failures": failures}
+    return side_by_side.report_row(case, figures, ratios, best, failures, flops=case.flops, error=error, line=line)
 
 
 def main():

@@ -121,52 +121,57 @@ def normal(count, type, seed=0):
     return array(np.random.default_rng(seed).standard_normal(count), type)
 
 
-def make_cases():
-    cases = []
+def pair_flags(a, b):
+    ints = a in INTS and b in INTS
+    unsigned = [t == "i1" or t[0] == "u" for t in (a, b)]
+    return {"N": N, "BOTH_INT": ints, "DIVIDE": not ints or unsigned[0] == unsigned[1]}
 
-    def add(kernel, label="", args=None, constexprs=None, **rest):
-        constexprs = {"N": rest.get("size", N)} if constexprs is None else constexprs
-        cases.append(Case(kernel + (f"[{label}]" if label else ""), kernel, args or {}, constexprs, **rest))
 
-    def pair_flags(a, b):
+def trust(*types):
+    return "types" if "bf16" in types else "values"
+
+
+def add_pairs(add, i, a):
+    """Operators between a type and every other one, and numbers."""
+    for j, b in enumerate(TYPES):
+        # Between floats eighths, of which % is exact: near a multiple any rounding of it may give 0 or the divisor.
         ints = a in INTS and b in INTS
-        unsigned = [t == "i1" or t[0] == "u" for t in (a, b)]
-        return {"N": N, "BOTH_INT": ints, "DIVIDE": not ints or unsigned[0] == unsigned[1]}
+        args = {"x_ptr": extreme(a, i) if ints else plain(a, i, exact=True),
+                "y_ptr": extreme(b, 20 + j, zero=False) if ints else plain(b, 20 + j, zero=False, exact=True)}
+        rest = dict(ulps=2, atol=1e-4 if {a, b} & set(FLOATS) else 0, slots=18, interpreter=trust(a, b))
+        add("pair_tiles", f"{a},{b}", args, pair_flags(a, b), **rest)
+        if b in ("i1", "i16", "f16", "f32"):
+            add("pair_tile_and_loaded_scalar", f"{a},{b}", args, pair_flags(a, b), **rest)
+    x = {"x_ptr": plain(a, i)}
+    for s, b in ((5, "i32"), (-3, "i32"), (2**33, "i64"), (1.25, "f32"), (1, "i32")):
+        add("tile_and_argument", f"{a},{s}", {**x, "s": s}, pair_flags(a, b), ulps=2, atol=1e-4, slots=21,
+            interpreter="nothing" if isinstance(s, float) or s == 1 or a == "bf16" else "values")
 
-    def trust(*types):
-        return "types" if "bf16" in types else "values"
 
-    for i, a in enumerate(TYPES):
-        for j, b in enumerate(TYPES):
-            # Between floats eighths, of which % is exact: near a multiple any rounding of it may give 0 or the divisor.
-            ints = a in INTS and b in INTS
-            args = {"x_ptr": extreme(a, i) if ints else plain(a, i, exact=True),
-                    "y_ptr": extreme(b, 20 + j, zero=False) if ints else plain(b, 20 + j, zero=False, exact=True)}
-            rest = dict(ulps=2, atol=1e-4 if {a, b} & set(FLOATS) else 0, slots=18, interpreter=trust(a, b))
-            add("pair_tiles", f"{a},{b}", args, pair_flags(a, b), **rest)
-            if b in ("i1", "i16", "f16", "f32"):
-                add("pair_tile_and_loaded_scalar", f"{a},{b}", args, pair_flags(a, b), **rest)
-        x = {"x_ptr": plain(a, i)}
-        for s, b in ((5, "i32"), (-3, "i32"), (2**33, "i64"), (1.25, "f32"), (1, "i32")):
-            add("tile_and_argument", f"{a},{s}", {**x, "s": s}, pair_flags(a, b), ulps=2, atol=1e-4, slots=21,
-                interpreter="nothing" if isinstance(s, float) or s == 1 or a == "bf16" else "values")
-        add("literals", a, x, {"N": N, "INT": a in INTS, "SIGNED": a[0] != "u" and a != "i1", "BOOL": a == "i1"}, ulps=2,
-            atol=1e-3, interpreter=trust(a))
-        sums = dict(ulps=4, atol=1e-4 if a != "bf16" else 2, interpreter=trust(a))
-        if a == "f16":
-            sums["atol"] = 0.25
-        add("reductions", a, x, slots=14, **sums)
-        if a in INTS and a != "i1":
-            add("reductions", a + ",extreme", {"x_ptr": extreme(a, i)}, slots=14, ulps=8, atol=1e-4 if a[-2:] != "64" else 1e14)
-            add("reductions_of_ints", a, x, slots=4)
-            add("shifts", a, {"x_ptr": extreme(a, i), "y_ptr": array(np.arange(N) % 8, a)}, slots=5)
-        for A, B in ((8, 4), (2, 16)):
-            add("reduce_rank2", f"{a},{A}x{B}", {"x_ptr": plain(a, i)}, {"A": A, "B": B}, slots=10, **sums)
-        add("casts", a, {"x_ptr": extreme(a, i)}, slots=11, interpreter=trust(a))
-        positive = plain(a, i)
-        add("casts_unsigned", a, {"x_ptr": extreme(a, i) if a in INTS else array(np.abs(positive.values()), a)}, slots=4)
-        floating = a in FLOATS
-        add("masks", a, {"y_ptr": plain(a), "x_ptr": plain(a, i), "n": 11}, {"N": N, "FLOAT": floating}, slots=9)
+def add_of_type(add, i, a):
+    """What takes one tile, of any type."""
+    x = {"x_ptr": plain(a, i)}
+    add("literals", a, x, {"N": N, "INT": a in INTS, "SIGNED": a[0] != "u" and a != "i1", "BOOL": a == "i1"}, ulps=2,
+        atol=1e-3, interpreter=trust(a))
+    sums = dict(ulps=4, atol=1e-4 if a != "bf16" else 2, interpreter=trust(a))
+    if a == "f16":
+        sums["atol"] = 0.25
+    add("reductions", a, x, slots=14, **sums)
+    if a in INTS and a != "i1":
+        add("reductions", a + ",extreme", {"x_ptr": extreme(a, i)}, slots=14, ulps=8, atol=1e-4 if a[-2:] != "64" else 1e14)
+        add("reductions_of_ints", a, x, slots=4)
+        add("shifts", a, {"x_ptr": extreme(a, i), "y_ptr": array(np.arange(N) % 8, a)}, slots=5)
+    for A, B in ((8, 4), (2, 16)):
+        add("reduce_rank2", f"{a},{A}x{B}", {"x_ptr": plain(a, i)}, {"A": A, "B": B}, slots=10, **sums)
+    add("casts", a, {"x_ptr": extreme(a, i)}, slots=11, interpreter=trust(a))
+    positive = plain(a, i)
+    add("casts_unsigned", a, {"x_ptr": extreme(a, i) if a in INTS else array(np.abs(positive.values()), a)}, slots=4)
+    floating = a in FLOATS
+    add("masks", a, {"y_ptr": plain(a), "x_ptr": plain(a, i), "n": 11}, {"N": N, "FLOAT": floating}, slots=9)
+
+
+def add_shapes(add):
+    """Shapes, broadcasting, helper functions."""
     for a in ("i8", "i32", "f32", "f16"):
         add("reduce_rank3", a, {"x_ptr": array(np.arange(64) * 7 % 23 - 5, a)}, {"A": 4, "B": 2, "C": 8}, size=64, slots=6,
             ulps=2)
@@ -176,6 +181,10 @@ def make_cases():
         add("plain_locals", a, {"x_ptr": plain(a), "n": 12}, slots=17, ulps=2, interpreter="nothing")
         add("plain_locals", a + ",2", {"x_ptr": plain(a), "n": 2}, slots=17, ulps=2, interpreter="nothing")
     add("helpers", "i32,-12", {"x_ptr": plain("i32"), "n": -12}, slots=9)
+
+
+def add_values(add):
+    """Arguments and literals, conversions of bits and by stores, bools, NaNs."""
     add("arguments", "", {"a": 7, "b": 0.3}, slots=14, ulps=2, interpreter="nothing")
     add("arguments", "wide", {"a": 2**35, "b": 1.5}, slots=14, ulps=2, interpreter="nothing")
     add("wide_literals", "", {"x_ptr": array(np.arange(N), "i32")}, slots=15, ulps=1, interpreter="types")
@@ -192,6 +201,10 @@ def make_cases():
     for a in FLOATS:
         add("nan_rules", a, {"x_ptr": array(special, a), "y_ptr": array(np.roll(special, 5), a)}, slots=14,
             interpreter="types")
+
+
+def add_math(add):
+    """Mathematical functions."""
     for a in ("f32", "f64"):
         add("math_functions", a, {"x_ptr": normal(N, a)}, slots=19, ulps=2**30 if a == "f64" else 8, atol=1e-6)
     add("math_functions", "f32,large", {"x_ptr": array(np.linspace(-40, 40, N), "f32")}, slots=19, ulps=64, atol=1e-6)
@@ -203,22 +216,34 @@ def make_cases():
         add("math_integers", a, {"x_ptr": plain(a)}, slots=5)
     for a in ("i32", "i64"):
         add("math_integers", a + ",extreme", {"x_ptr": extreme(a)}, slots=5, interpreter="types")
+
+
+def add_control(add):
+    """Control flow and what is known at compile time."""
     add("ceiling_division", "", {"n": 30, "m": 7}, {"N": N, "K": 11}, slots=7)
     for n in (0, 1, 5, 9):
         add("loops", str(n), {"x_ptr": normal(N + 3, "f32"), "n": n}, slots=10, ulps=2, atol=1e-5, interpreter="nothing")
         add("early_return", str(n), {"n": n}, slots=3, grid=(3, ))
     add("compile_time", "", {}, {"N": N, "K": 11, "X": 0.25, "FLAG": True, "T": "tl.float16"}, slots=14, ulps=0)
-    add("atomics", "", {"f32": array(np.arange(64), "f32"), "i32": array(np.arange(64), "i32"),
-                        "f16": array(np.arange(N) / 4, "f16"), "x_ptr": array(np.arange(N) / 8, "f32")}, slots=2)
-    add("programs", "", {"x_ptr": array(np.arange(6 * N), "i32"), "n": 5 * N + 3}, slots=12, grid=(3, 2))
     for a in ("f32", "i32"):
         for n in (1, 3, 8):
             add("language", f"{a},{n}", {"x_ptr": plain(a), "n": n}, {"N": N, "NOTHING": None}, slots=26, ulps=1,
                 interpreter="nothing")
+    for n, step in ((6, 2), (3, 1), (9, 4)):
+        add("more_control", str(n), {"x_ptr": plain("f32"), "n": n, "wide": 2**34 + 5, "step": step}, slots=23, ulps=4, atol=1e-3,
+            interpreter="nothing")
+
+
+def add_rows(add):
+    """Softmax along rows, and which of equal elements is found."""
     for A, B in ((4, 8), (8, 8), (1, 32)):
         add("softmax_rank2", f"{A}x{B}", {"x_ptr": normal(64, "f32")}, {"A": A, "B": B}, size=A * B, slots=5, ulps=8, atol=1e-6)
         for a in ("i8", "u8", "i64", "f16", "f32"):
             add("ties", f"{a},{A}x{B}", {"x_ptr": array(np.arange(64) * 7 % 5, a)}, {"A": A, "B": B}, size=A * B, slots=7)
+
+
+def add_float_casts(add):
+    """Casts of numbers at the edges of the float types."""
     edges = [1 + 2**-11, 1 + 3 * 2**-11, 1 + 2**-8, 1 + 3 * 2**-8, 65519, 65520, 65504, 6e-8, 2.9e-8, 3e-8, 1e-8, 6.1e-5, 3.3e38,
              3.4e38, 1e-40, np.inf, -np.inf, np.nan, -0.0, 0.1, 1 / 3, -2.7, 1 + 2**-8 + 2**-40, 1 + 2**-11 + 2**-40]
     for a in FLOATS:
@@ -227,18 +252,40 @@ def make_cases():
     limits = [0, -0.0, 0.49, 0.5, 0.99, 1, 1.5, 2.5, 99.9, 2.0**24 - 1, 2.0**24 + 2, 1e9, 2.0**30, 2.0**31 - 128, -0.5, -0.99] * 2
     for a in ("f32", "f64"):
         add("float_to_int_limits", a, {"x_ptr": array(limits, a)}, slots=4, interpreter="types")
-    for n, step in ((6, 2), (3, 1), (9, 4)):
-        add("more_control", str(n), {"x_ptr": plain("f32"), "n": n, "wide": 2**34 + 5, "step": step}, slots=23, ulps=4, atol=1e-3,
-            interpreter="nothing")
-    for mistake in range(34):
-        add("rejected", str(mistake), {f"{k}_ptr": plain(t) for k, t in (("x", "i32"), ("f", "f32"), ("h", "f16"), ("u", "u32"))} |
-            {"n": 5}, {"N": N, "CASE": mistake}, slots=2, interpreter="nothing", rejected=mistake > 0)
+
+
+def add_memory(add):
+    """Atomics, programs, pointers, products."""
+    add("atomics", "", {"f32": array(np.arange(64), "f32"), "i32": array(np.arange(64), "i32"),
+                        "f16": array(np.arange(N) / 4, "f16"), "x_ptr": array(np.arange(N) / 8, "f32")}, slots=2)
+    add("programs", "", {"x_ptr": array(np.arange(6 * N), "i32"), "n": 5 * N + 3}, slots=12, grid=(3, 2))
     big = array(np.arange(4 * N), "i32")
     add("pointers", "", {"x_ptr": big, "y_ptr": array(-np.arange(4 * N), "i32"), "n": 16}, slots=9)
     for a in ("f16", "bf16"):
         for M, K in ((16, 16), (32, 64)):
             add("dots", f"{a},{M}x16x{K}", {"a_ptr": normal(M * K, a), "b_ptr": normal(16 * K, a, 1)},
                 {"M": M, "N": 16, "K": K}, size=M * 16, slots=5, ulps=2, atol=3e-5 * K, interpreter=trust(a))
+
+
+def add_rejected(add):
+    """Kernels that neither side may take, and one that both do."""
+    for mistake in range(34):
+        add("rejected", str(mistake), {f"{k}_ptr": plain(t) for k, t in (("x", "i32"), ("f", "f32"), ("h", "f16"), ("u", "u32"))} |
+            {"n": 5}, {"N": N, "CASE": mistake}, slots=2, interpreter="nothing", rejected=mistake > 0)
+
+
+def make_cases():
+    cases = []
+
+    def add(kernel, label="", args=None, constexprs=None, **rest):
+        constexprs = {"N": rest.get("size", N)} if constexprs is None else constexprs
+        cases.append(Case(kernel + (f"[{label}]" if label else ""), kernel, args or {}, constexprs, **rest))
+
+    for i, a in enumerate(TYPES):
+        add_pairs(add, i, a)
+        add_of_type(add, i, a)
+    for add_group in (add_shapes, add_values, add_math, add_control, add_rows, add_float_casts, add_memory, add_rejected):
+        add_group(add)
     names = [c.name for c in cases]
     assert len(set(names)) == len(names)
     return cases
@@ -386,6 +433,98 @@ def compare(case, wanted, got, trust):
     return problems
 
 
+class Triton:
+    """Triton's side: results of another run, or the kernels on the GPU, or without one by its interpreter."""
+
+    def __init__(self, expected):
+        self.recorded = np.load(expected) if expected else None
+        self.on_gpu = False
+        if self.recorded is None:
+            try:
+                import torch
+                self.on_gpu = torch.cuda.is_available()
+            except ImportError:
+                pass
+            if not self.on_gpu:
+                os.environ["TRITON_INTERPRET"] = "1"
+            sys.dont_write_bytecode = True
+            sys.path.insert(0, str(HERE))
+        self.name = f"results in {expected}" if expected else "Triton on the GPU" if self.on_gpu else "Triton's interpreter"
+        self.is_exact = self.on_gpu or self.recorded is not None
+
+    def trust(self, case):
+        return "values" if self.is_exact else case.interpreter
+
+    def run(self, case):
+        arrays = copies(case)
+        if self.recorded is not None:
+            if f"{case.name}:error" in self.recorded:
+                raise RuntimeError(str(self.recorded[f"{case.name}:error"]))
+            for k, v in arrays.items():
+                v.data = self.recorded[f"{case.name}:{k}"]
+        elif self.on_gpu:
+            run_on_gpu(case, arrays)
+        elif case.interpreter != "nothing":
+            with np.errstate(all="ignore"):
+                run_interpreted(case, arrays)
+        return arrays
+
+
+def copies(case):
+    return {k: Array(v.data.copy(), v.type) for k, v in case.arrays().items()}
+
+
+def attempt(function, case):
+    """The arrays that it leaves and None, or None and its error."""
+    try:
+        return function(case), None
+    except Exception as error:  # a kernel that one side rejects is a difference like any other
+        return None, f"{type(error).__name__}: {error}"
+
+
+def record(cases, triton, file):
+    results = {}
+    with ThreadPoolExecutor(os.cpu_count() if triton.on_gpu else 1) as pool:
+        for case, (arrays, error) in zip(cases, pool.map(lambda c: attempt(triton.run, c), cases)):
+            results.update({f"{case.name}:error": error} if error else {f"{case.name}:{k}": v.data for k, v in arrays.items()})
+            if error and not case.rejected:
+                print(f"{case.name}: {error}")
+    np.savez_compressed(file, **results)
+
+
+def problems_of(case, trust, triton, tegula):
+    """What differs between the sides' attempts, as texts."""
+    wanted, wanted_error = triton
+    got, error = tegula
+    if case.rejected:
+        accepted = [side for side, e in (("Triton", wanted_error or trust == "nothing"), ("Tegula", error)) if not e]
+        return [f"{side} accepts what has to be rejected" for side in accepted]
+    if error or wanted_error:
+        return [f"{side}: {e}" for side, e in (("Triton", wanted_error), ("Tegula", error)) if e]
+    return compare(case, wanted, got, trust) if trust != "nothing" else []
+
+
+def compare_all(cases, triton, options):
+    """Prints what differs; the number of cases in which something does."""
+
+    def by_tegula(case):
+        arrays = copies(case)
+        run_tegula(options, case, arrays)
+        return arrays
+
+    failed = 0
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        tegula = [pool.submit(attempt, by_tegula, c) for c in cases]
+        for case, future in zip(cases, tegula):
+            problems = problems_of(case, triton.trust(case), attempt(triton.run, case), future.result())
+            failed += bool(problems)
+            if problems or options.verbose:
+                print(f"{'DIFFERS' if problems else 'same   '} {case.name}")
+            for p in problems:
+                print("        " + p.replace("\n", "\n        "))
+    return failed
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tegula", help="the tegula command")
@@ -399,85 +538,18 @@ def main():
         parser.error("--tegula PATH is needed, unless --record")
     cases = [c for c in make_cases() if options.only in c.name]
     begin = time.time()
-
-    recorded = np.load(options.expected) if options.expected else None
-    on_gpu = False
-    if recorded is None:
-        try:
-            import torch
-            on_gpu = torch.cuda.is_available()
-        except ImportError:
-            pass
-        if not on_gpu:
-            os.environ["TRITON_INTERPRET"] = "1"
-        sys.dont_write_bytecode = True
-        sys.path.insert(0, str(HERE))
-    source = f"results in {options.expected}" if options.expected else "Triton on the GPU" if on_gpu else "Triton's interpreter"
-    exact = on_gpu or recorded is not None
-
-    def copies(case):
-        return {k: Array(v.data.copy(), v.type) for k, v in case.arrays().items()}
-
-    def by_triton(case):
-        arrays = copies(case)
-        if recorded is not None:
-            if f"{case.name}:error" in recorded:
-                raise RuntimeError(str(recorded[f"{case.name}:error"]))
-            for k, v in arrays.items():
-                v.data = recorded[f"{case.name}:{k}"]
-        elif on_gpu:
-            run_on_gpu(case, arrays)
-        elif case.interpreter != "nothing":
-            with np.errstate(all="ignore"):
-                run_interpreted(case, arrays)
-        return arrays
-
-    def attempt(function, case):
-        try:
-            return function(case), None
-        except Exception as error:  # a kernel that one side rejects is a difference like any other
-            return None, f"{type(error).__name__}: {error}"
-
-    def by_tegula(case):
-        arrays = copies(case)
-        run_tegula(options, case, arrays)
-        return arrays
-
+    triton = Triton(options.expected)
     if options.record:
-        results = {}
-        with ThreadPoolExecutor(1 if not on_gpu else os.cpu_count()) as pool:
-            for case, (arrays, error) in zip(cases, pool.map(lambda c: attempt(by_triton, c), cases)):
-                results.update({f"{case.name}:error": error} if error else
-                               {f"{case.name}:{k}": v.data for k, v in arrays.items()})
-                if error and not case.rejected:
-                    print(f"{case.name}: {error}")
-        np.savez_compressed(options.record, **results)
-        print(f"{len(cases)} cases by {source} in {time.time() - begin:.0f} s")
+        record(cases, triton, options.record)
+        print(f"{len(cases)} cases by {triton.name} in {time.time() - begin:.0f} s")
         return 0
-
-    failed, types_only, left_out = 0, 0, 0
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        tegula = [pool.submit(attempt, by_tegula, c) for c in cases]
-        for case, future in zip(cases, tegula):
-            trust = "values" if exact else case.interpreter
-            types_only += trust == "types"
-            left_out += trust == "nothing"
-            wanted, wanted_error = attempt(by_triton, case)
-            got, error = future.result()
-            if case.rejected:
-                accepted = [side for side, e in (("Triton", wanted_error or trust == "nothing"), ("Tegula", error)) if not e]
-                problems = [f"{side} accepts what has to be rejected" for side in accepted]
-            elif error or wanted_error:
-                problems = [f"{side}: {e}" for side, e in (("Triton", wanted_error), ("Tegula", error)) if e]
-            else:
-                problems = compare(case, wanted, got, trust) if trust != "nothing" else []
-            failed += bool(problems)
-            if problems or options.verbose:
-                print(f"{'DIFFERS' if problems else 'same   '} {case.name}")
-            for p in problems:
-                print("        " + p.replace("\n", "\n        "))
-    print(f"{len(cases)} cases against {source} in {time.time() - begin:.0f} s: {len(cases) - failed} agree, {failed} differ" +
-          (f"; {types_only} compared by types only, {left_out} not compared (the interpreter does not tell)" if not exact else ""))
+    failed = compare_all(cases, triton, options)
+    counts = f"{len(cases)} cases against {triton.name} in {time.time() - begin:.0f} s: {len(cases) - failed} agree, {failed} differ"
+    if not triton.is_exact:
+        trusts = [case.interpreter for case in cases]
+        counts += (f"; {trusts.count('types')} compared by types only, {trusts.count('nothing')} not compared (the interpreter "
+                   "does not tell)")
+    print(counts)
     return 1 if failed else 0
 
 

@@ -10,7 +10,6 @@ kernels/scaled_gemm.py over its configurations, promoting sums or not. The best 
 Writes fp8.json as it goes, at the end fp8.txt.
 """
 
-import statistics
 import sys
 import time
 
@@ -117,11 +116,10 @@ def compare(case, pairs):
         best[name] = tune(case, name, case.tegula(promote, failures), failures)
         arms[name] = best[name][1]
     figures = side_by_side.measure(case, arms, pairs)
-    return {"case": str(case), "flops": case.flops, "us": {name: statistics.median(f) for name, f in figures.items()},
-            "errors": {name: case.check(works[0]) for name, works in arms.items() if name in best},
-            "ratios": {name: harness.ratio(figures[name.replace("tegula", "torch")], figures[name]) for name in best
-                       if name.replace("tegula", "torch") in figures},
-            "best": {name: b[0] for name, b in best.items()}, "failures": failures}
+    ratios = {name: harness.ratio(figures[name.replace("tegula", "torch")], figures[name]) for name in best
+              if name.replace("tegula", "torch") in figures}
+    errors = {name: case.check(works[0]) for name, works in arms.items() if name in best}
+    return side_by_side.report_row(case, figures, ratios, best, failures, flops=case.flops, errors=errors)
 
 
 def table(rows):

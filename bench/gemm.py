@@ -267,9 +267,8 @@ def compare(case, pairs):
                        "best other": min(others.values(), key=lambda r: r["median"])}
     if case.gelu:
         ratios["activation"] = harness.ratio(figures["tegula"], figures["plain"])
-    return {"case": str(case), "flops": case.flops, "bytes": case.bytes, "method": case.method[0], "error": error,
-            "us": {name: statistics.median(f) for name, f in figures.items()}, "rounds": figures, "ratios": ratios,
-            "best": {side: b[0] for side, b in best.items()}, "failures": failures}
+    return side_by_side.report_row(case, figures, ratios, best, failures, flops=case.flops, bytes=case.bytes, method=case.method[0],
+                                   error=error, rounds=figures)
 
 
 # ---- Triton's kernels are compiled by processes of their own before this one opens the GPU: in one process they would

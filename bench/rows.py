@@ -29,7 +29,7 @@ import harness
 import peer_kernels
 import report
 import side_by_side
-from side_by_side import DTYPES, ROOT, jit_function, load_module, tegula, tune
+from side_by_side import DTYPES, ROOT, jit_function, load_module, tegula
 
 EPS = 1e-5
 SOFTMAX_COLS = [256, 781, 1024, 2048, 4096, 8192, 12672, 16384, 32768]
@@ -298,11 +298,9 @@ def all_cases():
 
 
 def compare(case, pairs):
-    failures, best, arms = {}, {}, {}
-    for side in ("tegula", "triton"):
-        best[side] = tune(case, side, getattr(case, side)(failures), failures)
-        arms[side] = best[side][1]
-    arms["tegula again"], arms["triton again"] = arms["tegula"], arms["triton"]
+    failures = {}
+    best, arms = side_by_side.best_of_sides(case, lambda side: getattr(case, side)(failures), failures)
+    arms["triton again"] = arms["triton"]
     arms["tegula alone"] = case.alone(best["tegula"][2])
     arms["torch"] = [lambda i=i: case.torch(case.sets[i][0], case.weight, case.bias) for i in range(len(case.sets))]
     if case.compiled:
@@ -329,9 +327,8 @@ def compare(case, pairs):
     ratios["alone"] = harness.ratio(min((figures[n] for n in others), key=statistics.median), figures["tegula alone"])
     if traffic_ratio:
         ratios["separate"] = harness.ratio(figures["separate"], figures["tegula"])
-    return {"case": str(case), "cols": case.cols, "bytes": case.bytes, "method": case.method[0], "error": error,
-            "us": {name: statistics.median(f) for name, f in figures.items()}, "rounds": figures, "ratios": ratios,
-            "traffic_ratio": traffic_ratio, "best": {side: b[0] for side, b in best.items()}, "failures": failures}
+    return side_by_side.report_row(case, figures, ratios, best, failures, cols=case.cols, bytes=case.bytes, method=case.method[0],
+                                   error=error, rounds=figures, traffic_ratio=traffic_ratio)
 
 
 # ---- Triton's kernels are compiled by processes of their own before this one opens the GPU: in one process they would

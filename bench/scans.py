@@ -18,7 +18,7 @@ import harness
 import report
 import scan_kernels
 import side_by_side
-from side_by_side import DTYPES, HERE, tegula, tune
+from side_by_side import DTYPES, HERE, tegula
 
 
 class Case(side_by_side.Case):
@@ -106,11 +106,8 @@ CASES = [(CumSum, ("f32", 4096, 4096)), (CumSum, ("f32", 4096, 1024)), (CumSum, 
 
 
 def compare(case, pairs):
-    failures, best, arms = {}, {}, {}
-    for side in ("tegula", "triton"):
-        best[side] = tune(case, side, case.candidates(side, failures), failures)
-        arms[side] = best[side][1]
-    arms["tegula again"] = arms["tegula"]
+    failures = {}
+    best, arms = side_by_side.best_of_sides(case, lambda side: case.candidates(side, failures), failures)
     compiled = torch.compile(case.torch)
     arms["torch"], arms["torch.compile"] = (case.over_sets(lambda i, f=f: f(case.sets[i][0][0])) for f in (case.torch, compiled))
     arms["copy"] = case.over_sets(lambda i: case.sets[i][0][0].clone())
@@ -120,9 +117,8 @@ def compare(case, pairs):
     others = {name: harness.ratio(figures[name], figures["tegula"]) for name in ("triton", "torch.compile", "torch")}
     ratios |= others
     ratios["best other"] = min(others.values(), key=lambda r: r["median"])
-    return {"case": str(case), "cols": case.cols, "bytes": case.bytes, "method": case.method[0], "error": error,
-            "us": {name: sorted(f)[len(f) // 2] for name, f in figures.items()}, "rounds": figures, "ratios": ratios,
-            "best": {side: b[0] for side, b in best.items()}, "failures": failures}
+    return side_by_side.report_row(case, figures, ratios, best, failures, cols=case.cols, bytes=case.bytes, method=case.method[0],
+                                   error=error, rounds=figures)
 
 
 def main():

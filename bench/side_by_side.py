@@ -157,6 +157,20 @@ def measure(case, arms, pairs):
     return timer.rounds(prepared, pairs)
 
 
+def best_of_sides(case, candidates, failures):
+    """The best of each side, {side: (label, works, note)}, and what runs in turns: these, and Tegula's once more (A/A).
+    candidates(side): as tune() takes them."""
+    best = {side: tune(case, side, candidates(side), failures) for side in ("tegula", "triton")}
+    arms = {side: works for side, (_, works, _) in best.items()}
+    return best, arms | {"tegula again": arms["tegula"]}
+
+
+def report_row(case, figures, ratios, best, failures, **more):
+    """What the report keeps of a case."""
+    return {"case": str(case), "us": {name: statistics.median(f) for name, f in figures.items()}, "ratios": ratios,
+            "best": {side: b[0] for side, b in best.items()}, "failures": failures} | more
+
+
 def options(description):
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", help="cases whose names have one of these texts")

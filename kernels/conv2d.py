@@ -22,7 +22,7 @@ Chetlur et al.: cuDNN, 2014.
 import triton
 import triton.language as tl
 
-from gemm import add_shares, hand_over, leave
+from gemm import add_shares, hand_over, leave, stretch
 from gemm_tiles import PROCESSORS
 from tiles import activate
 
@@ -188,6 +188,24 @@ def store_part(part, first_pixel, partials, channel, col_mask, out_ptr, bias_ptr
                  out_stride_2, EPILOGUE, LINEAR_OUT)
 
 
+@triton.jit
+def store_share(acc, share, first_pixel, partials, counters, channel, col_mask, out_ptr, bias_ptr, batch, out_height, out_width, out_stride,
+                out_stride_1, out_stride_2, EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, SHARES: tl.constexpr,
+                LINEAR_OUT: tl.constexpr):
+    """Hands over the sums of a share of K, and stores the part of the tile's pixels that is this program's; the last program those too
+    that others left undone."""
+    ROWS: tl.constexpr = BLOCK_M // SHARES
+    alone = hand_over(acc, share, SHARES, partials, counters, BLOCK_M, BLOCK_N, SHARES)
+    if not alone:
+        store_part(share, first_pixel, partials, channel, col_mask, out_ptr, bias_ptr, batch, out_height, out_width, out_stride,
+                   out_stride_1, out_stride_2, EPILOGUE, BLOCK_M, BLOCK_N, SHARES, LINEAR_OUT, ROWS)
+    undone = leave(alone, SHARES, counters)
+    for part in range(0, SHARES if undone != 0 else 0):
+        if (undone >> part) % 2 != 0:
+            store_part(part, first_pixel, partials, channel, col_mask, out_ptr, bias_ptr, batch, out_height, out_width, out_stride,
+                       out_stride_1, out_stride_2, EPILOGUE, BLOCK_M, BLOCK_N, SHARES, LINEAR_OUT, ROWS)
+
+
 @triton.autotune(configs=configs(), key=["batch", "out_height", "out_width", "out_channels", "group_channels", "groups", "kernel_height",
                       "kernel_width"],
                  prune_configs_by={"early_config_prune": fitting, "top_k": 12})
@@ -248,8 +266,7 @@ def conv2d(out_ptr, x_ptr, w_ptr, bias_ptr, batch, height, width, out_height, ou
         counters = counters_ptr + 4 * program
         partials = partials_ptr + (program * SHARES).to(tl.int64) * (BLOCK_M * BLOCK_N)
         tl.atomic_add(counters, 65536, sem="relaxed")
-        begin = share * (STEPS // SHARES) + min(share, STEPS % SHARES)
-        end = begin + STEPS // SHARES + (share < STEPS % SHARES)
+        begin, end = stretch(share, SHARES, STEPS)
     acc = tl.zeros((BLOCK_N, BLOCK_M) if SWAP else (BLOCK_M, BLOCK_N), dtype=tl.float32)
     for step in range(begin, end):
         a, b = load_step(step, first_y, first_x, inside, corner, w_row, col, height, width, there, row_mask, col_mask, x_stride_1, x_stride_2,
@@ -264,13 +281,5 @@ def conv2d(out_ptr, x_ptr, w_ptr, bias_ptr, batch, height, width, out_height, ou
         store_pixels(acc, pixel, channel, col_mask, out_ptr, bias_ptr, batch, out_height, out_width, out_stride, out_stride_1, out_stride_2,
                      EPILOGUE, LINEAR_OUT)
     else:
-        ROWS: tl.constexpr = BLOCK_M // SHARES
-        alone = hand_over(acc, share, SHARES, partials, counters, BLOCK_M, BLOCK_N, SHARES)
-        if not alone:
-            store_part(share, first_pixel, partials, channel, col_mask, out_ptr, bias_ptr, batch, out_height, out_width, out_stride,
-                       out_stride_1, out_stride_2, EPILOGUE, BLOCK_M, BLOCK_N, SHARES, LINEAR_OUT, ROWS)
-        undone = leave(alone, SHARES, counters)
-        for part in range(0, SHARES if undone != 0 else 0):
-            if (undone >> part) % 2 != 0:
-                store_part(part, first_pixel, partials, channel, col_mask, out_ptr, bias_ptr, batch, out_height, out_width, out_stride,
-                           out_stride_1, out_stride_2, EPILOGUE, BLOCK_M, BLOCK_N, SHARES, LINEAR_OUT, ROWS)
+        store_share(acc, share, first_pixel, partials, counters, channel, col_mask, out_ptr, bias_ptr, batch, out_height, out_width,
+                    out_stride, out_stride_1, out_stride_2, EPILOGUE, BLOCK_M, BLOCK_N, SHARES, LINEAR_OUT)

@@ -98,29 +98,51 @@ def corner(tile_m, tile_n, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
 
 
 @triton.jit
-def multiply(acc, tile_m, tile_n, begin, end, a_ptr, b_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
-             BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SWAP: tl.constexpr, EVEN_M: tl.constexpr,
-             EVEN_N: tl.constexpr, EVEN_K: tl.constexpr):
-    """Adds the products of the K-steps from `begin` to `end` to the sums of a tile of C. SWAP: as the transposed tile's,
-    B^T A^T."""
+def operands(tile_m, tile_n, a_ptr, b_ptr, M, N, stride_am, stride_ak, stride_bk, stride_bn, BLOCK_M: tl.constexpr,
+             BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr):
+    """Pointers to the first K-step of a tile's operands, and which rows of A and columns of B there are."""
     first_row, first_col = corner(tile_m, tile_n, BLOCK_M, BLOCK_N)
     row = tl.arange(0, BLOCK_M)
     col = tl.arange(0, BLOCK_N)
     depth = tl.arange(0, BLOCK_K)
     row_mask = inside(tile_m * BLOCK_M + row, M, EVEN_M)
     col_mask = inside(tile_n * BLOCK_N + col, N, EVEN_N)
-
     a_ptrs = a_ptr + first_row * stride_am + row[:, None] * stride_am + depth[None, :] * stride_ak
     b_ptrs = b_ptr + first_col * stride_bn + depth[:, None] * stride_bk + col[None, :] * stride_bn
+    return a_ptrs, b_ptrs, row_mask, col_mask
+
+
+@triton.jit
+def load_step(a_ptrs, b_ptrs, row_mask, col_mask, left, BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr):
+    """A K-step of both operands, with zeros where they end; `left` elements of K are not yet multiplied."""
+    depth_mask = inside(tl.arange(0, BLOCK_K), left, EVEN_K)
+    a = tl.load(a_ptrs, mask=row_mask[:, None] & depth_mask[None, :], other=0.0)
+    b = tl.load(b_ptrs, mask=depth_mask[:, None] & col_mask[None, :], other=0.0)
+    return a, b
+
+
+@triton.jit
+def stretch(share, shares, steps):
+    """The first step of a share, and the one behind its last: of as many in each, or one more in the first ones."""
+    begin = share * (steps // shares) + min(share, steps % shares)
+    return begin, begin + steps // shares + (share < steps % shares)
+
+
+@triton.jit
+def multiply(acc, tile_m, tile_n, begin, end, a_ptr, b_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
+             BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, SWAP: tl.constexpr, EVEN_M: tl.constexpr,
+             EVEN_N: tl.constexpr, EVEN_K: tl.constexpr):
+    """Adds the products of the K-steps from `begin` to `end` to the sums of a tile of C. SWAP: as the transposed tile's,
+    B^T A^T."""
+    a_ptrs, b_ptrs, row_mask, col_mask = operands(tile_m, tile_n, a_ptr, b_ptr, M, N, stride_am, stride_ak, stride_bk, stride_bn,
+                                                  BLOCK_M, BLOCK_N, BLOCK_K, EVEN_M, EVEN_N)
     first_depth = tl.cast(begin, tl.int64) * BLOCK_K
     a_ptrs += first_depth * stride_ak
     b_ptrs += first_depth * stride_bk
     if SWAP:
         acc = tl.trans(acc)
     for k in range(begin, end):
-        depth_mask = inside(depth, K - k * BLOCK_K, EVEN_K)
-        a = tl.load(a_ptrs, mask=row_mask[:, None] & depth_mask[None, :], other=0.0)
-        b = tl.load(b_ptrs, mask=depth_mask[:, None] & col_mask[None, :], other=0.0)
+        a, b = load_step(a_ptrs, b_ptrs, row_mask, col_mask, K - k * BLOCK_K, BLOCK_K, EVEN_K)
         if SWAP:
             acc = tl.dot(tl.trans(b), tl.trans(a), acc)
         else:
@@ -253,9 +275,7 @@ def divided_product(c_ptr, a_ptr, b_ptr, bias_ptr, partials_ptr, counters_ptr, M
     if not ATOMIC:
         tl.atomic_add(counters, 65536, sem="relaxed")
     tile_m, tile_n = place(program, M, N, BLOCK_M, BLOCK_N, GROUP_M)
-    steps = tl.cdiv(K, BLOCK_K)
-    begin = share * (steps // splits) + min(share, steps % splits)
-    end = begin + steps // splits + (share < steps % splits)
+    begin, end = stretch(share, splits, tl.cdiv(K, BLOCK_K))
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     acc = multiply(acc, tile_m, tile_n, begin, end, a_ptr, b_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
                    BLOCK_M, BLOCK_N, BLOCK_K, SWAP, EVEN_M, EVEN_N, EVEN_K)
@@ -354,9 +374,7 @@ def streamed_product(c_ptr, a_ptr, b_ptr, bias_ptr, partials_ptr, counters_ptr, 
     steps = tl.cdiv(K, BLOCK_K)
     rounds = max(tiles // programs - 1, 0)
     dealt = rounds * programs
-    left = (tiles - dealt) * steps
-    first = program * (left // programs) + min(program, left % programs)
-    last = first + left // programs + (program < left % programs)
+    first, last = stretch(program, programs, (tiles - dealt) * steps)
     top = (last - 1) // steps
     row = tl.arange(0, BLOCK_M)
     col = tl.arange(0, BLOCK_N)

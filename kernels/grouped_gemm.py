@@ -13,7 +13,7 @@ GROUPS is a power of two no less than the number of groups.
 import triton
 import triton.language as tl
 
-from gemm import even
+from gemm import even, load_step
 from tiles import activate, inside
 
 
@@ -101,9 +101,7 @@ def grouped_gemm(c_ptr, a_ptr, b_ptr, ends_ptr, gather_ptr, scatter_ptr, scale_p
     acc = tl.zeros((BLOCK_N, BLOCK_M) if SWAP else (BLOCK_M, BLOCK_N), dtype=tl.float32)
     steps = tl.cdiv(K, BLOCK_K) if first_row < end else 0
     for k in range(0, steps):
-        depth_mask = inside(depth, K - k * BLOCK_K, EVEN_K)
-        a = tl.load(a_ptrs, mask=a_mask[:, None] & depth_mask[None, :], other=0.0)
-        b = tl.load(b_ptrs, mask=depth_mask[:, None] & col_mask[None, :], other=0.0)
+        a, b = load_step(a_ptrs, b_ptrs, a_mask, col_mask, K - k * BLOCK_K, BLOCK_K, EVEN_K)
         if SWAP:
             acc = tl.dot(tl.trans(b), tl.trans(a), acc)
         else:

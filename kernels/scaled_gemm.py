@@ -18,9 +18,9 @@ number of rows of A.
 import triton
 import triton.language as tl
 
-from gemm import corner, even, place
+from gemm import corner, even, load_step, operands, place
 from gemm_tiles import row_class
-from tiles import activate, inside
+from tiles import activate
 
 # Elements along K, and columns of B, that share a scale.
 SCALED = tl.constexpr(128)
@@ -116,11 +116,8 @@ def scaled_product(program, c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_
     first_row, first_col = corner(tile_m, tile_n, BLOCK_M, BLOCK_N)
     row = tl.arange(0, BLOCK_M)
     col = tl.arange(0, BLOCK_N)
-    depth = tl.arange(0, BLOCK_K)
-    row_mask = inside(tile_m * BLOCK_M + row, M, EVEN_M)
-    col_mask = inside(tile_n * BLOCK_N + col, N, EVEN_N)
-    a_ptrs = a_ptr + first_row * stride_am + row[:, None] * stride_am + depth[None, :] * stride_ak
-    b_ptrs = b_ptr + first_col * stride_bn + depth[:, None] * stride_bk + col[None, :] * stride_bn
+    a_ptrs, b_ptrs, row_mask, col_mask = operands(tile_m, tile_n, a_ptr, b_ptr, M, N, stride_am, stride_ak, stride_bk, stride_bn,
+                                                  BLOCK_M, BLOCK_N, BLOCK_K, EVEN_M, EVEN_N)
     acc = tl.zeros((BLOCK_N, BLOCK_M) if SWAP else (BLOCK_M, BLOCK_N), dtype=tl.float32)
     if BLOCKS:
         scale_a_ptrs = scale_a_ptr + first_row * stride_sam + row * stride_sam
@@ -130,9 +127,7 @@ def scaled_product(program, c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_
         # Large tiles have warps of their own copy: the others then need not wait for each other, and while some scale their
         # sums the tensor cores multiply for others.
         for k in tl.range(0, tl.cdiv(K, BLOCK_K), warp_specialize=BLOCK_M * BLOCK_N >= 16384):
-            depth_mask = inside(depth, K - k * BLOCK_K, EVEN_K)
-            a = tl.load(a_ptrs, mask=row_mask[:, None] & depth_mask[None, :], other=0.0)
-            b = tl.load(b_ptrs, mask=depth_mask[:, None] & col_mask[None, :], other=0.0)
+            a, b = load_step(a_ptrs, b_ptrs, row_mask, col_mask, K - k * BLOCK_K, BLOCK_K, EVEN_K)
             scale_a = tl.load(scale_a_ptrs + k * BLOCK_K // SCALED * stride_sak, mask=row_mask, other=0.0)
             scale_b = tl.load(scale_b_ptrs + k * BLOCK_K // SCALED * stride_sbk)
             acc += dot(a, b, None, SWAP, False) * outer(scale_a, scale_b, SWAP)
@@ -140,9 +135,7 @@ def scaled_product(program, c_ptr, a_ptr, b_ptr, scale_a_ptr, scale_b_ptr, bias_
             b_ptrs += BLOCK_K * stride_bk
     else:
         for k in range(0, tl.cdiv(K, BLOCK_K)):
-            depth_mask = inside(depth, K - k * BLOCK_K, EVEN_K)
-            a = tl.load(a_ptrs, mask=row_mask[:, None] & depth_mask[None, :], other=0.0)
-            b = tl.load(b_ptrs, mask=depth_mask[:, None] & col_mask[None, :], other=0.0)
+            a, b = load_step(a_ptrs, b_ptrs, row_mask, col_mask, K - k * BLOCK_K, BLOCK_K, EVEN_K)
             acc = dot(a, b, acc, SWAP, PROMOTE)
             a_ptrs += BLOCK_K * stride_ak
             b_ptrs += BLOCK_K * stride_bk

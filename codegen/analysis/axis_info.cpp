@@ -65,13 +65,8 @@ class Transfer {
         info.non_negative = true;
         return info;
       }
-      case Opcode::Arange: {
-        int64_t start = op.get(ir::attr::start), end = op.get(ir::attr::end);
-        if (end - start == 1) return of_constant(result, start);
-        // Where there are several runs, as in an extent of 3 * 2^k, each begins a run's length after the one before.
-        const int64_t run = extents(result)[0], first = power_of_two_divisor(start);
-        return {{run}, {run == end - start ? first : std::min(first, run)}, {1}, std::nullopt, start >= 0};
-      }
+      case Opcode::Arange:
+        return arange(op);
       case Opcode::Splat:
       case Opcode::Broadcast:
       case Opcode::ExpandDims:
@@ -93,9 +88,20 @@ class Transfer {
       case Opcode::Load:  // what one address holds is one number, unless it changes under way
         return op.get(ir::attr::volatile_) ? unknown(result) : constant_with_operands(op);
       default:
-        break;
+        return op.has(ir::Elementwise) ? elementwise(op) : unknown(result);
     }
-    if (!op.has(ir::Elementwise)) return unknown(result);
+  }
+
+  AxisInfo arange(const Op& op) const {
+    int64_t start = op.get(ir::attr::start), end = op.get(ir::attr::end);
+    if (end - start == 1) return of_constant(op.result(), start);
+    // Where there are several runs, as in an extent of 3 * 2^k, each begins a run's length after the one before.
+    const int64_t run = extents(op.result())[0], first = power_of_two_divisor(start);
+    return {{run}, {run == end - start ? first : std::min(first, run)}, {1}, std::nullopt, start >= 0};
+  }
+
+  AxisInfo elementwise(const Op& op) const {
+    const Value* result = op.result();
     AxisInfo info = constant_with_operands(op);
     if (op.operands.size() == 2 && (op.operands[0]->type.is_integer() || op.operands[0]->type.pointer)) {
       if (auto folded = fold(op)) return of_constant(result, *folded);

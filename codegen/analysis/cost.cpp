@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "codegen/analysis/axis_info.h"
@@ -82,59 +83,23 @@ class Estimator {
                                             clock;
   }
 
+  /// What is found out about the launch. Blocks count as programs, which share the bytes of theirs.
+  struct Launch {
+    double programs, sms, all_sms, resident, clock;
+    double spilled, slots;         ///< bytes and warp instructions of one
+    double rate = 0, traffic = 0;  ///< the maker's rate of memory; bytes from and to it
+    double issue = 0;              ///< seconds of instructions
+  };
+
   void predict() {
-    const Rates& rates = target_.rates;
     const DeviceInfo* device = inputs_.device && !inputs_.device->emulator ? inputs_.device : nullptr;
-    // Multiprocessors that clusters of so many blocks find place on.
-    const int all_sms = std::max(1, device ? device->num_sms : rates.num_sms);
-    double sms = double(clusters_at_once(all_sms, blocks_) * blocks_);
-    double clock = rates.clock_mhz * 1e6;
-
-    out_.register_limit = register_limit(func_, target_);
-    int64_t used = (std::min(out_.registers, out_.register_limit) + 7) / 8 * 8;
-    int64_t fits = std::min<int64_t>(kMaxPrograms, target_.warps_per_sm / (groups_ * warps_));
-    fits = std::min(fits, target_.registers_per_sm / (used * out_.threads));
-    if (out_.shared_bytes) fits = std::min(fits, target_.shared_per_sm / (out_.shared_bytes + 1024));
-    int64_t shared_limit =
-        device && device->shared_per_program ? device->shared_per_program : target_.shared_per_program;
-    if (out_.shared_bytes > shared_limit || fits < 1) {
-      out_.predicted_us = std::numeric_limits<double>::infinity();
-      out_.bound = "does not fit";
-      out_.text = out_.shared_bytes > shared_limit
-                      ? fmt::format("does not fit: a program needs {} bytes of shared memory, {} are there",
-                                    out_.shared_bytes, shared_limit)
-                      : fmt::format("does not fit: {} warps with {} registers a thread", warps_, used);
-      return;
-    }
-    if (inputs_.programs_per_sm) fits = std::max(1, *inputs_.programs_per_sm);
-    out_.programs_per_sm = int(fits);
-    // From here on blocks count, which share the bytes of their program.
-    double programs = double(std::max<int64_t>(inputs_.programs, 1)) * blocks_;
-    if (!divided_)
-      for (double* bytes : {&work_.mean.read, &work_.mean.read_traffic, &work_.mean.write_traffic}) *bytes /= blocks_;
-    double at_once = sms * double(fits);
-    out_.waves = programs / at_once;
-    double resident = std::min(double(fits), std::ceil(programs / sms));
-    const double spilled_of_thread =
-        double(inputs_.spill_bytes.value_or(4 * std::max(0, out_.registers - out_.register_limit)));
-    const double spilled = spilled_of_thread * out_.threads * peak_.times;  // bytes a program
-
-    Launch launch{.programs = programs,
-                  .sms = sms,
-                  .all_sms = double(all_sms),
-                  .resident = resident,
-                  .clock = clock,
-                  .spilled = spilled,
-                  .slots = work_.mean.slots + 4.0 * spilled / 128 * 2};
-    launch.rate = memory_rate(device ? device->name : "").value_or(rates.memory_gb_s) * 1e9;
-    launch.traffic = memory_traffic(launch);
-    const double clocks =
-        std::max({launch.slots / kIssuePerClock, work_.mean.special_slots / kSpecialPerClock, work_.mean.wavefronts});
-    const double tensor = rates.tensor_tflop_s * 1e12 * sms / rates.num_sms;
-    launch.issue = programs * clocks / (clock * sms) + programs * work_.mean.tensor_flops / tensor;
-    out_.instructions = programs * launch.slots;
-    out_.special_instructions = programs * work_.mean.special_slots;
-    const double behind = seconds_alone(work_.last, 0, clock);
+    const std::optional<int> programs_per_sm = fitting_programs(device);
+    if (!programs_per_sm) return;
+    out_.programs_per_sm = *programs_per_sm;
+    const Launch launch = make_launch(device);
+    out_.instructions = launch.programs * launch.slots;
+    out_.special_instructions = launch.programs * work_.mean.special_slots;
+    const double behind = seconds_alone(work_.last, 0, launch.clock);
     out_.behind_us = behind * 1e6;
     const ProductTime time = work_.longest.product_steps > 0 ? time_of_products(launch) : time_of_programs(launch);
     out_.memory_us = time.memory * 1e6, out_.compute_us = time.compute * 1e6, out_.latency_us = time.waits * 1e6;
@@ -145,13 +110,56 @@ class Estimator {
     describe(launch, time);
   }
 
-  /// What predict() finds out about the launch. Blocks count as programs, which share the bytes of theirs.
-  struct Launch {
-    double programs, sms, all_sms, resident, clock;
-    double spilled, slots;         ///< bytes and warp instructions of one
-    double rate = 0, traffic = 0;  ///< the maker's rate of memory; bytes from and to it
-    double issue = 0;              ///< seconds of instructions
-  };
+  // How many programs an SM holds at a time; nothing where it has no room for one, which the estimate then says.
+  std::optional<int> fitting_programs(const DeviceInfo* device) {
+    out_.register_limit = register_limit(func_, target_);
+    const int64_t used = (std::min(out_.registers, out_.register_limit) + 7) / 8 * 8;
+    int64_t fits = std::min<int64_t>(kMaxPrograms, target_.warps_per_sm / (groups_ * warps_));
+    fits = std::min(fits, target_.registers_per_sm / (used * out_.threads));
+    if (out_.shared_bytes) fits = std::min(fits, target_.shared_per_sm / (out_.shared_bytes + 1024));
+    const int64_t shared_limit =
+        device && device->shared_per_program ? device->shared_per_program : target_.shared_per_program;
+    if (out_.shared_bytes <= shared_limit && fits >= 1)
+      return inputs_.programs_per_sm ? std::max(1, *inputs_.programs_per_sm) : int(fits);
+    out_.predicted_us = std::numeric_limits<double>::infinity();
+    out_.bound = "does not fit";
+    out_.text = out_.shared_bytes > shared_limit
+                    ? fmt::format("does not fit: a program needs {} bytes of shared memory, {} are there",
+                                  out_.shared_bytes, shared_limit)
+                    : fmt::format("does not fit: {} warps with {} registers a thread", warps_, used);
+    return std::nullopt;
+  }
+
+  Launch make_launch(const DeviceInfo* device) {
+    const Rates& rates = target_.rates;
+    // Multiprocessors that clusters of so many blocks find place on.
+    const int all_sms = std::max(1, device ? device->num_sms : rates.num_sms);
+    const double sms = double(clusters_at_once(all_sms, blocks_) * blocks_);
+    const double clock = rates.clock_mhz * 1e6;
+    // From here on blocks count, which share the bytes of their program.
+    const double programs = double(std::max<int64_t>(inputs_.programs, 1)) * blocks_;
+    if (!divided_)
+      for (double* bytes : {&work_.mean.read, &work_.mean.read_traffic, &work_.mean.write_traffic}) *bytes /= blocks_;
+    out_.waves = programs / (sms * out_.programs_per_sm);
+    const double spilled_of_thread =
+        double(inputs_.spill_bytes.value_or(4 * std::max(0, out_.registers - out_.register_limit)));
+    const double spilled = spilled_of_thread * out_.threads * peak_.times;  // bytes a program
+
+    Launch launch{.programs = programs,
+                  .sms = sms,
+                  .all_sms = double(all_sms),
+                  .resident = std::min(double(out_.programs_per_sm), std::ceil(programs / sms)),
+                  .clock = clock,
+                  .spilled = spilled,
+                  .slots = work_.mean.slots + 4.0 * spilled / 128 * 2};
+    launch.rate = memory_rate(device ? device->name : "").value_or(rates.memory_gb_s) * 1e9;
+    launch.traffic = memory_traffic(launch);
+    const double clocks =
+        std::max({launch.slots / kIssuePerClock, work_.mean.special_slots / kSpecialPerClock, work_.mean.wavefronts});
+    const double tensor = rates.tensor_tflop_s * 1e12 * sms / rates.num_sms;
+    launch.issue = programs * clocks / (clock * sms) + programs * work_.mean.tensor_flops / tensor;
+    return launch;
+  }
 
   // Of an array no more comes from memory than it has, where that is known: the L2 cache gives what is read again.
   double memory_traffic(const Launch& l) const {

@@ -35,6 +35,27 @@ OpCost integer_division_cost(const ir::Op& op, bool few_divisors, double wide) {
   return {(few_divisors && wide == 1 ? 12 : 24) * wide, 0};
 }
 
+// A tile's layout tells how it is sorted. Without one a network is assumed: of 2^b elements each is compared
+// b (b + 1) / 2 times.
+OpCost sort_cost(const ir::Op& op, double wide) {
+  constexpr double kDigit = 50;    // instructions to move an element by a digit
+  constexpr double kBuckets = 70;  // instructions to bring an element into its bucket, and to its place there
+  const ir::Type& in = op.operand(0)->type;
+  if (in.layout && plan_bucket_sort(op)) return {kBuckets * wide, 0};
+  if (in.layout && plan_digit_sort(op)) return {kDigit * std::min(4, in.bits() / 8), 0};
+  const double bits = double(std::bit_width(uint64_t(in.shape.back())) - 1);
+  return {1.1 * bits * (bits + 1) * wide, 0};
+}
+
+OpCost sum_of_costs(const ir::Block& block) {
+  OpCost all{0, 0};
+  for (const auto& op : block.ops) {
+    const OpCost one = op_cost(*op);
+    all.slots += one.slots, all.flops += one.flops, all.special += one.special;
+  }
+  return all;
+}
+
 }  // namespace
 
 OpCost op_cost(const ir::Op& op, bool few_divisors) {
@@ -83,22 +104,10 @@ OpCost op_cost(const ir::Op& op, bool few_divisors) {
       return {2, 1};
     case Opcode::Cast:
       return {1, 0};
-    case Opcode::Sort: {
-      constexpr double kDigit = 50;    // instructions to move an element by a digit
-      constexpr double kBuckets = 70;  // instructions to bring an element into its bucket, and to its place there
-      if (op.operand(0)->type.layout && plan_bucket_sort(op)) return {kBuckets * wide, 0};
-      if (op.operand(0)->type.layout && plan_digit_sort(op)) return {kDigit * std::min(4, in.bits() / 8), 0};
-      const double bits = double(std::bit_width(uint64_t(in.shape.back())) - 1);
-      return {1.1 * bits * (bits + 1) * wide, 0};
-    }
-    case Opcode::MapElementwise: {
-      OpCost all{0, 0};
-      for (const auto& inner : op.regions[0]->ops) {
-        const OpCost one = op_cost(*inner);
-        all.slots += one.slots, all.flops += one.flops, all.special += one.special;
-      }
-      return all;
-    }
+    case Opcode::Sort:
+      return sort_cost(op, wide);
+    case Opcode::MapElementwise:
+      return sum_of_costs(*op.regions[0]);
     case Opcode::Constant:
     case Opcode::Unset:
     case Opcode::Bitcast:

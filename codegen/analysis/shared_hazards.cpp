@@ -195,24 +195,16 @@ class HazardWalk {
       case Opcode::AsyncWait:
         return wait_for_copies(op, state);
       case Opcode::SharedStore:
-        write(op, room_of(op.operand(1)), false, state);
-        state.written.insert(room_of(op.operand(1)));
-        state.unfenced.insert(room_of(op.operand(1)));
-        return;
+        return write_by_threads(op, room_of(op.operand(1)), state);
       case Opcode::SharedTranspose:
-        read(op, room_of(op.operand(0)), false, state);
-        state.read.insert(room_of(op.operand(0)));
-        if (op.get(attr::phases)) return;  // barriers in shared memory order it with the products
-        write(op, room_of(op.operand(1)), false, state);
-        state.written.insert(room_of(op.operand(1)));
-        state.unfenced.insert(room_of(op.operand(1)));
+        read_by_threads(op, room_of(op.operand(0)), state);
+        if (!op.get(attr::phases))  // else barriers in shared memory order it with the products
+          write_by_threads(op, room_of(op.operand(1)), state);
         return;
       case Opcode::BulkStore:  // nobody but the warps that hold a box uses its part of the place from here on
         return write(op, room_of(op.operand(2)), false, state);
       case Opcode::SharedRead:
-        read(op, room_of(op.operand(0)), false, state);
-        state.read.insert(room_of(op.operand(0)));
-        return;
+        return read_by_threads(op, room_of(op.operand(0)), state);
       case Opcode::ThreadStore:
         write(op, room_of(op.operand(1)), false, state);
         state.written.insert(room_of(op.operand(1)));
@@ -225,24 +217,16 @@ class HazardWalk {
         if (!op.get(attr::barriers) || precedes_copy_warps(op)) return;
         write(op, {&op, kAnySlot}, false, state);
         return barrier(state, op.get(attr::arrivals) > 0);
-      case Opcode::SharedFree:
-        write(op, {op.operand(0)->def, kAnySlot}, false, state);
-        state.written.insert({op.operand(0)->def, kAnySlot});  // by one thread
-        state.unfenced.insert({op.operand(0)->def, kAnySlot});
-        return;
+      case Opcode::SharedFree:  // one thread ends the barriers
+        return write_by_threads(op, {op.operand(0)->def, kAnySlot}, state);
       case Opcode::CopyWarps:  // barriers in shared memory order it with the program
         return;
       case Opcode::MmaStart:
         return start_product(op, state);
       case Opcode::MmaWait:
         return wait_for_products(op, state);
-      case Opcode::If: {
-        State other = block(*op.regions[1], state);
-        hand_on(*op.regions[1]->terminator(), other);
-        state = block(*op.regions[0], std::move(state));
-        hand_on(*op.regions[0]->terminator(), state);
-        return unite(state, other);
-      }
+      case Opcode::If:
+        return branches(op, state);
       case Opcode::For:
         return loop(op, state);
       case Opcode::While:
@@ -268,6 +252,17 @@ class HazardWalk {
     if (touches(state.copying, room)) error(op, "a place is written while a copy writes it");
     const bool unfenced = in_bulk && touches(state.unfenced, room);
     if (unfenced || touches(state.read, room) || touches(state.written, room)) need_barrier(op, unfenced, state);
+  }
+
+  void read_by_threads(const Op& op, const Room& room, State& state) {
+    read(op, room, false, state);
+    state.read.insert(room);
+  }
+
+  void write_by_threads(const Op& op, const Room& room, State& state) {
+    write(op, room, false, state);
+    state.written.insert(room);
+    state.unfenced.insert(room);
   }
 
   void begin_copy(const Op& op, const Room& room, State& state) {
@@ -367,6 +362,14 @@ class HazardWalk {
   }
 
   // ---- Control
+  void branches(const Op& op, State& state) {
+    State other = block(*op.regions[1], state);
+    hand_on(*op.regions[1]->terminator(), other);
+    state = block(*op.regions[0], std::move(state));
+    hand_on(*op.regions[0]->terminator(), state);
+    unite(state, other);
+  }
+
   // Turns what holds before a loop into what holds after it, which is what holds wherever an iteration may begin.
   // Only an iteration from there on tells what is needed: with less known, barriers would come later.
   void loop(const Op& op, State& state) {

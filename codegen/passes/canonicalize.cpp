@@ -342,36 +342,31 @@ class Canonicalizer {
     const bool same = x == y, zero = is_integer(y, 0), one = is_integer(y, 1), ones = is_all_ones(y);
     switch (op.opcode) {
       case Opcode::Add:
-        if (zero) return x;
-        break;
+        return zero ? x : merge_constants(op);
       case Opcode::Sub:
         if (zero) return x;
         if (same) return integer(type, 0);
-        if (auto c = constant_integer(y)) {  // x + -c, so that chains of both meet below
+        if (auto c = constant_integer(y)) {  // x + -c, so that constants of both are merged
           Value* negative = integer(type, int64_t(0 - uint64_t(*c)));
           return create(Opcode::Add, {x, negative}, type);
         }
         return nullptr;
       case Opcode::Mul:
         if (zero) return y;
-        if (one) return x;
-        break;
+        return one ? x : merge_constants(op);
       case Opcode::Div:
         return one ? x : nullptr;
       case Opcode::Rem:
         return one && type.elem != Elem::I1 ? integer(type, 0) : nullptr;
       case Opcode::BitAnd:
         if (zero) return y;
-        if (ones || same) return x;
-        break;
+        return ones || same ? x : merge_constants(op);
       case Opcode::BitOr:
         if (ones) return y;
-        if (zero || same) return x;
-        break;
+        return zero || same ? x : merge_constants(op);
       case Opcode::BitXor:
         if (zero) return x;
-        if (same) return integer(type, 0);
-        break;
+        return same ? integer(type, 0) : merge_constants(op);
       case Opcode::Shl:
       case Opcode::Shr:
         return zero ? x : nullptr;
@@ -392,7 +387,12 @@ class Canonicalizer {
       default:
         return nullptr;
     }
-    // (x op c) op d is x op (c op d) for + * & | ^, which wrap.
+  }
+
+  // (x op c) op d is x op (c op d) for + * & | ^, which wrap.
+  Value* merge_constants(Op& op) {
+    Value *x = op.operands[0], *y = op.operands[1];
+    const Type& type = op.result()->type;
     const Op* inner = def_of(x, op.opcode);
     if (!inner || !constant_of(y) || !constant_of(inner->operands[1])) return nullptr;
     auto both = fold_elementwise(op, {constant_of(inner->operands[1]), constant_of(y)});

@@ -17,8 +17,7 @@ ir::Value* math_operand(Sema& s, const Val& x, const char* function, const ir::O
   bool narrow = v->type.is_float() && v->type.bits() < 32;
   bool takes_narrow = info.opcode == ir::Opcode::Fma || info.opcode == ir::Opcode::Abs;
   if (v->type.pointer && !(info.traits & (ir::FloatOnly | ir::IntOnly))) {
-    s.error(fmt::format("{} takes numbers, found {}", function, describe(v)),
-            "load from the pointer first: tl.load(p)");
+    s.error(fmt::format("{} takes numbers, found {}", function, describe(v)), hint_for_pointer(v));
     return nullptr;
   }
   if ((info.traits & ir::FloatOnly) && (!v->type.is_float() || (narrow && !takes_narrow))) {

@@ -45,6 +45,11 @@ struct OperandRules {
 std::optional<std::pair<ir::Value*, ir::Value*>> operands(Sema& s, std::string_view op, const Val& lhs, const Val& rhs,
                                                           OperandRules rules);
 
+/// Hints for a pointer where a number is wanted, and for a float where an integer is: they name the argument of the
+/// launch that it is, or is computed from, as arguments are easily given in another order.
+std::string hint_for_pointer(const ir::Value* pointer);
+std::string hint_for_float(const ir::Value* number);
+
 /// The start of a hint for an extent that no tile has: those below and above that one can have.
 std::string next_extents(int64_t extent);
 /// A compile-time shape from a tuple or list of ints, checked: extents that tiles have, at most 2^20 elements.

@@ -9,6 +9,7 @@
 #include "codegen/ir/flow.h"
 #include "codegen/ir/options.h"
 #include "dsl/semantics/control.h"
+#include "dsl/semantics/internal.h"
 
 namespace tegula::dsl {
 
@@ -27,7 +28,7 @@ bool check_bound(Sema& s, const Range& range, Placed& bound) {
   s.at(bound.loc);
   s.error(fmt::format("{} takes {}integers, found {}", range.function, range.compile_time ? "compile-time " : "",
                       describe(v)),
-          value && value->type.is_float() ? "'/' gives a float: divide integers by '//'"
+          value && value->type.is_float() ? hint_for_float(value)
           : range.compile_time && value   ? "use range() where the bounds are known at run time only"
                                           : "");
   return false;

@@ -329,7 +329,7 @@ std::optional<std::pair<ir::Value*, ir::Value*>> operands(Sema& s, std::string_v
       s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)),
               lhs_ptr && rhs_ptr     ? ""
               : op == "-" && rhs_ptr ? "the pointer stands on the left: p - n"
-                                     : "load from the pointer first: tl.load(p)");
+                                     : hint_for_pointer((lhs_ptr ? lhs : rhs).value()));
       return std::nullopt;
     }
     ir::Value *a = lhs.value(), *b = rhs.value();
@@ -374,7 +374,7 @@ Val pointer_offset(Sema& s, const Val& pointer, const Val& offset, bool subtract
   if (!x) return {};
   if (!x->type.is_integer())
     return s.error(fmt::format("a pointer moves by integers, found {}", describe(offset)),
-                   offset.is_value() && x->type.is_float() ? "'/' gives a float: divide integers by '//'" : "");
+                   offset.is_value() && x->type.is_float() ? hint_for_float(x) : "");
   // An unsigned offset stays positive.
   if (is_unsigned(x->type.elem))
     x = cast_to(s, x, Elem::I64);

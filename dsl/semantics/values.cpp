@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <unordered_set>
+#include <vector>
+
 #include "codegen/layout/linear_layout.h"
 #include "dsl/semantics/control.h"
 #include "dsl/semantics/internal.h"
@@ -53,6 +56,30 @@ std::string describe_items(const TupleVal& tuple) {
   return out + (items.size() == 1 && !tuple.fields ? ",)" : ")");
 }
 
+bool is_argument(const ir::Value* v) { return v->block && !v->block->parent && !v->name.empty(); }
+
+// What a float is computed from.
+struct FloatSources {
+  const ir::Value* argument = nullptr;  ///< of the kernel
+  bool load = false, quotient = false;
+};
+
+FloatSources sources_of(const ir::Value* v) {
+  FloatSources found;
+  std::unordered_set<const ir::Value*> seen;
+  std::vector<const ir::Value*> open = {v};
+  while (!open.empty()) {
+    v = open.back(), open.pop_back();
+    if (!v || !v->type.is_float() || !seen.insert(v).second) continue;
+    if (is_argument(v)) found.argument = v;
+    if (!v->def) continue;
+    found.load |= v->def->opcode == ir::Opcode::Load;
+    found.quotient |= v->def->opcode == ir::Opcode::Div;
+    open.insert(open.end(), v->def->operands.begin(), v->def->operands.end());
+  }
+  return found;
+}
+
 }  // namespace
 
 std::string describe(const Val& x) {
@@ -87,6 +114,23 @@ std::string describe(const Val& x) {
           return type_name(v->type);
       },
       x.v);
+}
+
+std::string hint_for_pointer(const ir::Value* pointer) {
+  if (!is_argument(pointer)) return "load from the pointer first: tl.load(p)";
+  return fmt::format(
+      "load from the pointer first: tl.load({0}); if '{0}' should be a number, check the order of the launch's "
+      "arguments",
+      pointer->name);
+}
+
+std::string hint_for_float(const ir::Value* number) {
+  const FloatSources from = sources_of(number);
+  if (from.argument)
+    return fmt::format("'{}' is a float at this launch: pass an integer, or convert with .to(tl.int32)",
+                       from.argument->name);
+  if (from.load && !from.quotient) return "floats are loaded: pass an array of integers, or convert with .to(tl.int32)";
+  return "'/' gives a float: divide integers by '//'";
 }
 
 std::string text_of(const Val& x) {

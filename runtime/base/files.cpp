@@ -52,7 +52,14 @@ std::string read_file(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   std::string bytes;
   if (in) bytes = std::move(std::ostringstream() << in.rdbuf()).str();
-  if (!in) throw FileError(fmt::format("cannot read '{}': {}", file.string(), last_error()));
+  if (!in) {
+    const bool missing = errno == ENOENT;
+    std::string message = fmt::format("cannot read '{}': {}", file.string(), last_error());
+    if (missing && !file.empty() && file.is_relative())
+      message +=
+          fmt::format("\n  hint: it is looked for in the working directory, {}", fs::current_path(error).string());
+    throw FileError(message);
+  }
   return bytes;
 }
 

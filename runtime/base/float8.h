@@ -77,90 +77,64 @@ struct float8e4b15 {
   operator float() const { return float16::of_bits(uint16_t((bits & 0x80) << 8 | (bits & 0x7F) << 7)); }
 };
 
-namespace detail {
-
-/// The formats of AMD's processors with one zero and one NaN, 0x80: the exponent's bias is `bias`. Rounded to nearest
-/// even; what is too large becomes the largest number.
-template <int fraction, int bias>
-constexpr uint8_t to_single_zero(float value) {
-  if (value != value) return 0x80;
-  const uint8_t bits = round_to_8_bits<fraction + 1, 1 - bias, 0x7F>(value);
-  return bits == 0x80 ? 0 : bits;
-}
-
-template <int fraction, int bias>
-constexpr float from_single_zero(uint8_t bits) {
-  if (bits == 0x80) return std::bit_cast<float>(0x7FC00000);
-  const int exponent = (bits & 0x7F) >> fraction, rest = bits & ((1 << fraction) - 1);
-  float size = float(exponent ? rest + (1 << fraction) : rest);
-  for (int i = exponent > 1 ? exponent : 1; i < bias + fraction; ++i) size /= 2;
-  for (int i = bias + fraction; i < exponent; ++i) size *= 2;
-  return bits & 0x80 ? -size : size;
-}
-
-}  // namespace detail
-
-/// E4M3 with one zero and one NaN, up to 240.
-struct float8e4b8 {
-  static constexpr Elem kElem = Elem::F8E4B8;
+/// The formats of AMD's processors with one zero and one NaN, 0x80. Rounded to nearest even; what is too large becomes
+/// the largest number.
+template <Elem elem, int fraction, int bias>
+struct SingleZeroFloat8 {
+  static constexpr Elem kElem = elem;
   uint8_t bits = 0;
 
-  float8e4b8() = default;
-  float8e4b8(float value) : bits(detail::to_single_zero<3, 8>(value)) {}
-  static float8e4b8 of_bits(uint8_t bits) {
-    float8e4b8 result;
+  SingleZeroFloat8() = default;
+  SingleZeroFloat8(float value) {
+    const uint8_t rounded = round_to_8_bits<fraction + 1, 1 - bias, 0x7F>(value);
+    constexpr uint8_t kNegativeZero = 0x80, kNan = 0x80;
+    bits = value != value ? kNan : rounded == kNegativeZero ? 0 : rounded;
+  }
+  static SingleZeroFloat8 of_bits(uint8_t bits) {
+    SingleZeroFloat8 result;
     result.bits = bits;
     return result;
   }
-  operator float() const { return detail::from_single_zero<3, 8>(bits); }
-};
-
-/// E5M2 with one zero and one NaN, up to 57344.
-struct float8e5b16 {
-  static constexpr Elem kElem = Elem::F8E5B16;
-  uint8_t bits = 0;
-
-  float8e5b16() = default;
-  float8e5b16(float value) : bits(detail::to_single_zero<2, 16>(value)) {}
-  static float8e5b16 of_bits(uint8_t bits) {
-    float8e5b16 result;
-    result.bits = bits;
-    return result;
+  operator float() const {
+    if (bits == 0x80) return std::bit_cast<float>(0x7FC00000);
+    const int exponent = (bits & 0x7F) >> fraction, rest = bits & ((1 << fraction) - 1);
+    float size = float(exponent ? rest + (1 << fraction) : rest);
+    for (int i = exponent > 1 ? exponent : 1; i < bias + fraction; ++i) size /= 2;
+    for (int i = bias + fraction; i < exponent; ++i) size *= 2;
+    return bits & 0x80 ? -size : size;
   }
-  operator float() const { return detail::from_single_zero<2, 16>(bits); }
 };
+
+/// E4M3 up to 240.
+using float8e4b8 = SingleZeroFloat8<Elem::F8E4B8, 3, 8>;
+/// E5M2 up to 57344.
+using float8e5b16 = SingleZeroFloat8<Elem::F8E5B16, 2, 16>;
+
+/// What `function` gives for a zero of the type that stores the format.
+template <class Function>
+auto with_float8(Elem elem, Function function) {
+  switch (elem) {
+    case Elem::F8E4M3:
+      return function(float8e4nv());
+    case Elem::F8E4B15:
+      return function(float8e4b15());
+    case Elem::F8E4B8:
+      return function(float8e4b8());
+    case Elem::F8E5B16:
+      return function(float8e5b16());
+    default:
+      return function(float8e5());
+  }
+}
 
 /// The bits of `value` in one of the formats.
 inline uint8_t float8_bits(float value, Elem elem) {
-  switch (elem) {
-    case Elem::F8E4M3:
-      return float8e4nv(value).bits;
-    case Elem::F8E4B15:
-      return float8e4b15(value).bits;
-    case Elem::F8E4B8:
-      return float8e4b8(value).bits;
-    case Elem::F8E5B16:
-      return float8e5b16(value).bits;
-    default:
-      return float8e5(value).bits;
-  }
+  return with_float8(elem, [&](auto number) { return (number = value).bits; });
 }
 
 /// What a number of one of the formats is after rounding.
 inline float round_to_float8(float value, Elem elem) {
-  const uint8_t bits = float8_bits(value, elem);
-  switch (elem) {
-    case Elem::F8E4M3:
-      return float8e4nv::of_bits(bits);
-    case Elem::F8E4B15:
-      return float8e4b15::of_bits(bits);
-    case Elem::F8E4B8:
-      return float8e4b8::of_bits(bits);
-    case Elem::F8E5B16:
-      return float8e5b16::of_bits(bits);
-    default:
-      return float8e5::of_bits(bits);
-  }
+  return with_float8(elem, [&](auto number) { return float(number = value); });
 }
 
 }  // namespace tegula

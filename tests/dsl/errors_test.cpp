@@ -122,6 +122,10 @@ TEST_F(ErrorsTest, FilesThatCannotBeRead) {
   EXPECT_EQ(load(missing), "cannot read '" + missing.string() + "': No such file or directory");
   EXPECT_EQ(load(root_), "cannot read '" + root_.string() + "': it is a folder, expected a Triton source file");
   EXPECT_EQ(load(""), "cannot read '': No such file or directory");
+  EXPECT_EQ(load("missing.py"),
+            fmt::format("cannot read 'missing.py': No such file or directory\n  hint: it is looked for in the working "
+                        "directory, {}",
+                        fs::current_path().string()));
   std::ofstream(missing) << kHead + kAdd;
   expect_works(Program::load(missing.string()));
 }
@@ -329,6 +333,44 @@ TEST_F(ErrorsTest, Arguments) {
       "        ^~~~~~~~~~~~~~~~~~~~\n"
       "  hint: an argument is a pointer if the launch gives an array; neither a number nor offsets alone are one\n"
       "  see docs/language.md#functions\n");
+  expect_works();
+}
+
+// Nothing tells what a parameter without a type is for but the lines that use it: these name it.
+TEST_F(ErrorsTest, ArgumentsInTheWrongPlace) {
+  Program program = program_of(R"(def k(x, stride, n):
+    row = tl.program_id(0) * stride
+    for i in range(n):
+        tl.store(x + row + i, 1.0)
+)");
+  auto launch = [&](auto... args) {
+    return message_of<CompileError>([&] { program.kernel("k").launch(*device_, {1}, {}, args...); });
+  };
+  EXPECT_EQ(
+      launch(8, x_.as<float>(), 1),
+      "k.py:6:11: error: '*' is not defined for int32 and pointer to float32\n"
+      "        row = tl.program_id(0) * stride\n"
+      "              ^~~~~~~~~~~~~~~~~~~~~~~~~\n"
+      "  hint: load from the pointer first: tl.load(stride); if 'stride' should be a number, check the order of the "
+      "launch's arguments\n"
+      "  see docs/language.md#operators\n");
+  EXPECT_EQ(launch(x_.as<float>(), 8.0, 2.0),
+            "k.py:7:20: error: range takes integers, found float32\n"
+            "        for i in range(n):\n"
+            "                       ^\n"
+            "  hint: 'n' is a float at this launch: pass an integer, or convert with .to(tl.int32)\n"
+            "  see docs/language.md#statements\n"
+            "k.py:8:18: error: a pointer moves by integers, found float32\n"
+            "            tl.store(x + row + i, 1.0)\n"
+            "                     ^~~~~~~\n"
+            "  hint: 'stride' is a float at this launch: pass an integer, or convert with .to(tl.int32)\n"
+            "  see docs/language.md#operators\n");
+  EXPECT_EQ(refusal("def k(x, y):\n    tl.store(x + tl.load(y), 1.0)\n"),
+            "k.py:6:14: error: a pointer moves by integers, found float32\n"
+            "        tl.store(x + tl.load(y), 1.0)\n"
+            "                 ^~~~~~~~~~~~~~\n"
+            "  hint: floats are loaded: pass an array of integers, or convert with .to(tl.int32)\n"
+            "  see docs/language.md#operators\n");
   expect_works();
 }
 

@@ -12,6 +12,7 @@
 #include "kernels/kernels.h"
 #include "kernels/lay_along.h"
 #include "tests/kernels/gemm_support.h"
+#include "tests/message_of.h"
 
 namespace tegula::kernels {
 namespace {
@@ -193,25 +194,17 @@ TEST(Gemm, NothingToDo) {
 
 TEST(Gemm, RefusesWhatDoesNotFit) {
   TestMatrix<float16> a(5, 8, 1), b(9, 7, 2), c(5, 7, 3);
-  auto message = [](const std::function<void()>& f) -> std::string {
-    try {
-      f();
-    } catch (const LaunchError& error) {
-      return error.what();
-    }
-    return "no error";
-  };
-  EXPECT_EQ(message([&] { gemm(device(), c.view(), a.view(), b.view()); }),
+  EXPECT_EQ(message_of<LaunchError>([&] { gemm(device(), c.view(), a.view(), b.view()); }),
             "gemm: a is 5 x 8 and b is 9 x 7: 8 columns against 9 rows");
-  EXPECT_EQ(message([&] { gemm(device(), c.view(), a.view(), b.view(), {.transpose_b = true}); }),
+  EXPECT_EQ(message_of<LaunchError>([&] { gemm(device(), c.view(), a.view(), b.view(), {.transpose_b = true}); }),
             "gemm: a is 5 x 8 and b is 9 x 7, transposed: 8 columns against 7 rows");
   TestMatrix<float16> fitting(8, 7, 2), wrong(7, 5, 3);
-  EXPECT_EQ(message([&] { gemm(device(), wrong.view(), a.view(), fitting.view()); }),
+  EXPECT_EQ(message_of<LaunchError>([&] { gemm(device(), wrong.view(), a.view(), fitting.view()); }),
             "gemm: out is 7 x 5, but a b is 5 x 7");
-  EXPECT_EQ(message([&] { gemm(device(), c.view(), a.view(), fitting.view(), {.bias = a.vector()}); }),
-            "gemm: bias has 8 elements, but out is 5 x 7\n  hint: one element a column");
+  EXPECT_EQ(message_of<LaunchError>([&] { gemm(device(), c.view(), a.view(), fitting.view(), {.bias = a.vector()}); }),
+            "gemm: bias has 40 elements, but out is 5 x 7\n  hint: one element a column");
   TestMatrix<float16> square(8, 8, 1);
-  EXPECT_EQ(message([&] { gemm(device(), square.view(), square.view(), square.view()); }),
+  EXPECT_EQ(message_of<LaunchError>([&] { gemm(device(), square.view(), square.view(), square.view()); }),
             "gemm: out is an input, which other programs still read");
 }
 

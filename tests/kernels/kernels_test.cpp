@@ -15,6 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/message_of.h"
+
 namespace tegula::kernels {
 namespace {
 
@@ -450,60 +452,59 @@ TEST(Kernels, FromManyThreads) {
   for (size_t t = 0; t < 4; ++t) expect_near(*y[t], softmax_reference(*x[t]), "softmax");
 }
 
-std::string refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const LaunchError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 TEST(Kernels, Refuses) {
   TestMatrix<float> a({4, 8}, 1), b({4, 9}, 2);
-  const std::string shapes = refusal([&] { softmax(device(), a.view(), b.view()); });
+  const std::string shapes = message_of<LaunchError>([&] { softmax(device(), a.view(), b.view()); });
   EXPECT_NE(shapes.find("softmax: x is 4 x 9, but out is 4 x 8"), std::string::npos) << shapes;
-  const std::string bias = refusal([&] { softmax_scale_bias(device(), a.view(), a.view(), 1.0f, b.vector()); });
+  const std::string bias =
+      message_of<LaunchError>([&] { softmax_scale_bias(device(), a.view(), a.view(), 1.0f, b.vector()); });
   EXPECT_NE(bias.find("softmax_scale_bias: bias has 9 elements, but out is 4 x 8"), std::string::npos) << bias;
-  const std::string overlap = refusal([&] { softmax(device(), Matrix<float>(a.buffer, 4, 8, 7), a.view()); });
+  const std::string overlap =
+      message_of<LaunchError>([&] { softmax(device(), Matrix<float>(a.buffer, 4, 8, 7), a.view()); });
   EXPECT_NE(overlap.find("the rows of out overlap: they have 8 elements and lie 7 apart"), std::string::npos)
       << overlap;
-  const std::string none = refusal([&] { softmax(device(), a.view(), Matrix<float>(nullptr, 4, 8)); });
+  const std::string none = message_of<LaunchError>([&] { softmax(device(), a.view(), Matrix<float>(nullptr, 4, 8)); });
   EXPECT_NE(none.find("softmax: x has no address"), std::string::npos) << none;
-  const std::string small = refusal([&] { Matrix<float>(a.buffer, 5, 8); });
+  const std::string small = message_of<LaunchError>([&] { Matrix<float>(a.buffer, 5, 8); });
   EXPECT_NE(small.find("a 5 x 8 matrix with rows 8 elements of 4 bytes apart does not fit a buffer of 128 bytes"),
             std::string::npos)
       << small;
-  const std::string strides =
-      refusal([&] { softmax(device(), Matrix<float>(a.buffer, 2, 4, 8), Matrix<float>(a.buffer, 2, 4, 4)); });
+  const std::string strides = message_of<LaunchError>(
+      [&] { softmax(device(), Matrix<float>(a.buffer, 2, 4, 8), Matrix<float>(a.buffer, 2, 4, 4)); });
   EXPECT_NE(strides.find("softmax: out is x in place, which needs equal types and strides"), std::string::npos)
       << strides;
-  const std::string negative = refusal([&] { softmax(device(), Matrix<float>(a.buffer, -1, 4), a.view()); });
+  const std::string negative =
+      message_of<LaunchError>([&] { softmax(device(), Matrix<float>(a.buffer, -1, 4), a.view()); });
   EXPECT_NE(negative.find("out is -1 x 4, expected extents from 0 to 2147352575"), std::string::npos) << negative;
-  const std::string norm = refusal([&] { rms_norm(device(), a.view(), a.view(), {}, {.residual = b.view()}); });
+  const std::string norm =
+      message_of<LaunchError>([&] { rms_norm(device(), a.view(), a.view(), {}, {.residual = b.view()}); });
   EXPECT_NE(norm.find("rms_norm: residual is 4 x 9, but out is 4 x 8"), std::string::npos) << norm;
-  const std::string weight = refusal([&] { layer_norm(device(), a.view(), a.view(), b.vector(), {}); });
+  const std::string weight = message_of<LaunchError>([&] { layer_norm(device(), a.view(), a.view(), b.vector(), {}); });
   EXPECT_NE(weight.find("layer_norm: weight has 9 elements, but out is 4 x 8"), std::string::npos) << weight;
-  const std::string sum = refusal([&] { rms_norm(device(), a.view(), a.view(), {}, {.sum = a.view()}); });
+  const std::string sum =
+      message_of<LaunchError>([&] { rms_norm(device(), a.view(), a.view(), {}, {.sum = a.view()}); });
   EXPECT_NE(sum.find("rms_norm: out and sum are the same memory"), std::string::npos) << sum;
-  const std::string offset = refusal([&] { affine(device(), a.view(), a.view(), {.offset = b.vector()}); });
+  const std::string offset =
+      message_of<LaunchError>([&] { affine(device(), a.view(), a.view(), {.offset = b.vector()}); });
   EXPECT_NE(offset.find("affine: offset has 9 elements, but out is 4 x 8"), std::string::npos) << offset;
-  const std::string up = refusal([&] { swiglu(device(), a.view(), a.view(), b.view()); });
+  const std::string up = message_of<LaunchError>([&] { swiglu(device(), a.view(), a.view(), b.view()); });
   EXPECT_NE(up.find("swiglu: up is 4 x 9, but out is 4 x 8"), std::string::npos) << up;
-  const std::string probability = refusal([&] { dropout(device(), a.view(), a.view(), 1.5f, 7); });
+  const std::string probability = message_of<LaunchError>([&] { dropout(device(), a.view(), a.view(), 1.5f, 7); });
   EXPECT_NE(probability.find("dropout: p is 1.5, expected 0 to 1"), std::string::npos) << probability;
-  const std::string queries = refusal([&] { softmax(device(), a.view(), a.view(), {.causal = true, .queries = -1}); });
+  const std::string queries =
+      message_of<LaunchError>([&] { softmax(device(), a.view(), a.view(), {.causal = true, .queries = -1}); });
   EXPECT_NE(queries.find("softmax: queries is -1, expected 0 or more"), std::string::npos) << queries;
   const Tensor heads(a.buffer.as<float>(), {4, 1, 8});
   TestMatrix<float> angles({4, 5}, 3);
-  const std::string half = refusal([&] { rope(device(), heads, heads, angles.view(), angles.view()); });
+  const std::string half = message_of<LaunchError>([&] { rope(device(), heads, heads, angles.view(), angles.view()); });
   EXPECT_NE(half.find("rope: cos and sin have 5 columns, expected 4 at most: half of the 8 elements of a head"),
             std::string::npos)
       << half;
   const Buffer counts(device(), std::vector<int32_t>(4));
-  const std::string bounds = refusal([&] { histogram(device(), Vector<int32_t>(counts, 4), a.view(), 1.0f, 0.0f); });
+  const std::string bounds =
+      message_of<LaunchError>([&] { histogram(device(), Vector<int32_t>(counts, 4), a.view(), 1.0f, 0.0f); });
   EXPECT_NE(bounds.find("histogram: low is 1 and high 0, expected low to be less"), std::string::npos) << bounds;
-  const std::string file = refusal([] { library_program("soft.py"); });
+  const std::string file = message_of<LaunchError>([] { library_program("soft.py"); });
   EXPECT_NE(file.find("the kernel library has no file 'soft.py'"), std::string::npos) << file;
 }
 

@@ -10,63 +10,15 @@
 #include <string>
 #include <vector>
 
-#include "kernels/kernels.h"
+#include "tests/kernels/gemm_support.h"
+#include "tests/message_of.h"
 
 namespace tegula::kernels {
 namespace {
 
-Device& device() {
-  static Device* const found = default_device();
-  return *found;
-}
-
-/// Rows `gap` elements apart, which hold 77 and must stay so.
-template <class T>
-struct Host {
-  Host(int64_t rows, int64_t cols, unsigned seed, int64_t gap = 0, double low = -2, double high = 2)
-      : rows(rows), cols(cols), stride(cols + gap), values(size_t(rows * stride), T(77.0f)) {
-    std::mt19937 random(seed);
-    std::uniform_real_distribution<float> uniform{float(low), float(high)};
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t c = 0; c < cols; ++c) values[size_t(r * stride + c)] = T(uniform(random));
-    buffer = Buffer(device(), values);
-  }
-  double operator()(int64_t r, int64_t c) const { return double(float(values[size_t(r * stride + c)])); }
-  Matrix<T> matrix() const { return {buffer, rows, cols, stride}; }
-  Vector<T> vector() const { return {buffer, rows * cols}; }
-
-  int64_t rows, cols, stride;
-  std::vector<T> values;
-  Buffer buffer;
-};
-
-/// Frobenius norm of the error over that of `exact`; fails where gaps were written to.
-template <class T>
-double error_of(const Host<T>& out, const std::function<double(int64_t, int64_t)>& exact) {
-  const std::vector<T> found = out.buffer.template download<T>();
-  double difference = 0, norm = 0;
-  for (int64_t r = 0; r < out.rows; ++r)
-    for (int64_t c = 0; c < out.stride; ++c) {
-      const double x = float(found[size_t(r * out.stride + c)]);
-      if (c >= out.cols) {
-        EXPECT_EQ(x, 77) << "row " << r;
-        continue;
-      }
-      difference += std::pow(x - exact(r, c), 2), norm += std::pow(exact(r, c), 2);
-    }
-  return std::sqrt(difference / norm);
-}
-
-std::string refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const LaunchError& e) {
-    return e.what();
-  }
-  return "nothing was refused";
-}
-
 // ---- Float8 with scales
+
+const std::uniform_real_distribution<float> scales(0.5, 2);
 
 enum class Kind { Tensor, Rows, Blocks, BlocksAcross };
 
@@ -75,19 +27,19 @@ void check_scaled(int64_t m, int64_t n, int64_t k, Kind kind, int64_t gap, bool 
   SCOPED_TRACE(fmt::format("{} x {} x {}, kind {}, gap {}, promote {}", m, n, k, int(kind), gap, promote));
   const bool blocks = kind >= Kind::Blocks;
   const int64_t kb = (k + 127) / 128, nb = (n + 127) / 128;
-  const Host<A> a(m, k, 1, gap);
-  const Host<B> b(n, k, 2, gap);
+  const TestMatrix<A> a(m, k, 1, gap);
+  const TestMatrix<B> b(n, k, 2, gap);
   const int64_t sa_rows = kind == Kind::Tensor ? 1 : m, sb_rows = blocks ? nb : kind == Kind::Rows ? n : 1;
   const bool across = kind == Kind::BlocksAcross;
-  const Host<float> sa =
-      across ? Host<float>(kb, sa_rows, 3, 0, 0.5, 2) : Host<float>(sa_rows, blocks ? kb : 1, 3, 0, 0.5, 2);
-  const Host<float> sb(sb_rows, blocks ? kb : 1, 4, 0, 0.5, 2);
-  const Host<Out> bias(1, n, 5), c(m, n, 6, gap);
-  const Scales scale_a = across ? Scales::transposed(sa.matrix()) : blocks ? Scales(sa.matrix()) : Scales(sa.vector());
-  const Scales scale_b = blocks ? Scales(sb.matrix()) : Scales(sb.vector());
-  scaled_gemm(device(), c.matrix(), a.matrix(), b.matrix(), scale_a, scale_b,
+  const TestMatrix<float> sa =
+      across ? TestMatrix<float>(kb, sa_rows, 3, 0, scales) : TestMatrix<float>(sa_rows, blocks ? kb : 1, 3, 0, scales);
+  const TestMatrix<float> sb(sb_rows, blocks ? kb : 1, 4, 0, scales);
+  const TestMatrix<Out> bias(1, n, 5), c(m, n, 6, gap);
+  const Scales scale_a = across ? Scales::transposed(sa.view()) : blocks ? Scales(sa.view()) : Scales(sa.vector());
+  const Scales scale_b = blocks ? Scales(sb.view()) : Scales(sb.vector());
+  scaled_gemm(device(), c.view(), a.view(), b.view(), scale_a, scale_b,
               {.bias = bias.vector(), .epilogue = activation, .promote = promote});
-  const double error = error_of<Out>(c, [&](int64_t i, int64_t j) {
+  const double error = relative_error<Out>(c, [&](int64_t i, int64_t j) {
     double sum = bias(0, j);
     for (int64_t l = 0; l < k; ++l) {
       const int64_t ka = blocks ? l / 128 : 0;
@@ -110,10 +62,10 @@ TEST(ScaledGemm, KindsOfScalesAndShapes) {
 }
 
 TEST(ScaledGemm, Refuses) {
-  const Host<float8e4nv> a(8, 256, 1), b(16, 256, 2);
-  const Host<float> c(8, 16, 3), three(3, 1, 4), eight(8, 1, 5), one(1, 1, 6), blocks(8, 2, 7);
+  const TestMatrix<float8e4nv> a(8, 256, 1), b(16, 256, 2);
+  const TestMatrix<float> c(8, 16, 3), three(3, 1, 4), eight(8, 1, 5), one(1, 1, 6), blocks(8, 2, 7);
   auto call = [&](const Scales& sa, const Scales& sb) {
-    return refusal([&] { scaled_gemm(device(), c.matrix(), a.matrix(), b.matrix(), sa, sb); });
+    return message_of<LaunchError>([&] { scaled_gemm(device(), c.view(), a.view(), b.view(), sa, sb); });
   };
   const std::string hint =
       "but a b is 8 x 16 with 256 products each\n  hint: one scale a tensor (1 x 1), one a row of a (8 x 1) and column "
@@ -121,7 +73,7 @@ TEST(ScaledGemm, Refuses) {
       "(1 x 16), or of blocks of 128 (8 x 2 and 2 x 1)";
   EXPECT_EQ(call(three.vector(), one.vector()), "scaled_gemm: scale_a is 3 x 1 and scale_b is 1 x 1, " + hint);
   EXPECT_EQ(call(eight.vector(), eight.vector()), "scaled_gemm: scale_a is 8 x 1 and scale_b is 1 x 8, " + hint);
-  EXPECT_EQ(call(blocks.matrix(), one.vector()), "scaled_gemm: scale_a is 8 x 2 and scale_b is 1 x 1, " + hint);
+  EXPECT_EQ(call(blocks.view(), one.vector()), "scaled_gemm: scale_a is 8 x 2 and scale_b is 1 x 1, " + hint);
 }
 
 // ---- Groups of rows
@@ -139,9 +91,9 @@ void check_grouped(const std::vector<int64_t>& counts, int64_t n, int64_t k, boo
   std::iota(from.begin(), from.end(), 0), std::iota(to.begin(), to.end(), 0);
   std::mt19937 random(1);
   if (moved) std::shuffle(from.begin(), from.end(), random), std::shuffle(to.begin(), to.end(), random);
-  const Host<In> a(rows + (moved ? 3 : 0), k, 1, gap), b(groups * n, k, 2, gap);
-  const Host<float> scale(rows, 1, 3, 0, 0.5, 2);
-  const Host<Out> c(rows, n, 4, gap);
+  const TestMatrix<In> a(rows + (moved ? 3 : 0), k, 1, gap), b(groups * n, k, 2, gap);
+  const TestMatrix<float> scale(rows, 1, 3, 0, scales);
+  const TestMatrix<Out> c(rows, n, 4, gap);
   const Buffer d_ends(device(), ends), d_from(device(), from), d_to(device(), to);
   GroupedGemmOptions options{.epilogue = Activation::Relu};
   if (moved) {
@@ -149,10 +101,10 @@ void check_grouped(const std::vector<int64_t>& counts, int64_t n, int64_t k, boo
     options.scatter = Vector<int32_t>(d_to, rows);
     options.scale = scale.vector();
   }
-  grouped_gemm(device(), c.matrix(), a.matrix(), b.matrix(), Vector<int32_t>(d_ends, groups), options);
+  grouped_gemm(device(), c.view(), a.view(), b.view(), Vector<int32_t>(d_ends, groups), options);
   std::vector<int64_t> row_of(size_t(rows), 0);
   for (int64_t i = 0; i < rows; ++i) row_of[size_t(to[size_t(i)])] = i;
-  const double error = error_of<Out>(c, [&](int64_t r, int64_t j) {
+  const double error = relative_error<Out>(c, [&](int64_t r, int64_t j) {
     const int64_t i = row_of[size_t(r)];
     double sum = 0;
     for (int64_t l = 0; l < k; ++l) sum += a(from[size_t(i)], l) * b(group_of[size_t(i)] * n + j, l);
@@ -170,18 +122,19 @@ TEST(GroupedGemm, RaggedGroups) {
 }
 
 TEST(GroupedGemm, Refuses) {
-  const Host<float16> a(8, 32, 1), b(15, 32, 2), even(16, 32, 2);
-  const Host<float> c(8, 8, 3), short_c(7, 8, 3), scale(7, 1, 4);
+  const TestMatrix<float16> a(8, 32, 1), b(15, 32, 2), even(16, 32, 2);
+  const TestMatrix<float> c(8, 8, 3), short_c(7, 8, 3), scale(7, 1, 4);
   const Buffer ends(device(), std::vector<int32_t>{4, 8});
   const Vector<int32_t> two(ends, 2);
-  EXPECT_EQ(refusal([&] { grouped_gemm(device(), c.matrix(), a.matrix(), b.matrix(), two); }),
+  EXPECT_EQ(message_of<LaunchError>([&] { grouped_gemm(device(), c.view(), a.view(), b.view(), two); }),
             "grouped_gemm: b has 15 rows for 2 groups\n  hint: the groups' matrices have equal shapes and lie below "
             "one another");
   EXPECT_EQ(
-      refusal([&] { grouped_gemm(device(), short_c.matrix(), a.matrix(), even.matrix(), two); }),
+      message_of<LaunchError>([&] { grouped_gemm(device(), short_c.view(), a.view(), even.view(), two); }),
       "grouped_gemm: out has 7 rows, but the groups 8\n  hint: without scatter each row of a group is one of out");
   EXPECT_EQ(
-      refusal([&] { grouped_gemm(device(), c.matrix(), a.matrix(), even.matrix(), two, {.scale = scale.vector()}); }),
+      message_of<LaunchError>(
+          [&] { grouped_gemm(device(), c.view(), a.view(), even.view(), two, {.scale = scale.vector()}); }),
       "grouped_gemm: a has 8 rows, but 7 rows are scattered or scaled\n  hint: without gather these are a's rows");
 }
 

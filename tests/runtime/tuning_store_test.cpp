@@ -19,6 +19,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/tuning/search.h"
+#include "tests/message_of.h"
 
 namespace tegula {
 namespace {
@@ -61,12 +62,7 @@ class Store : public testing::Test {
   }
   static std::string import_error(TuningStore& store, const std::string& text) {
     std::istringstream in(text);
-    try {
-      store.import_text(in, "rows.jsonl");
-    } catch (const FileError& e) {
-      return e.what();
-    }
-    return "no error";
+    return message_of<FileError>([&] { store.import_text(in, "rows.jsonl"); });
   }
   std::set<std::string> files() const {
     std::set<std::string> names;

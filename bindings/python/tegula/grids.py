@@ -35,7 +35,9 @@ def grid_extents(grid):
     try:
         x, y, z = (*map(operator.index, grid), 1, 1)[:3]
     except TypeError:
-        raise TypeError(f"the grid {tuple(grid)} holds something that is no integer") from None
+        wrong = next(extent for extent in grid if not hasattr(extent, "__index__"))
+        advice = "; divide by '//' or tegula.cdiv()" if isinstance(wrong, float) else ""
+        raise TypeError(f"the grid {tuple(grid)} has the extent {wrong!r}, expected an int{advice}") from None
     if (x | y | z) >> 31:
         raise ValueError(f"the grid {tuple(grid)} has an extent that is negative or above {2**31 - 1}")
     return x, y, z

@@ -144,6 +144,29 @@ class Signature:
         return self._bind_values(flat, values, [*fixed, *forms.values()], leaves, types)
 
     def _bind_values(self, plan, values, fixed, runtime, types):
+        options = self._options_of(plan, fixed)
+        words, place, foreign = self._words_of(plan, runtime, types)
+        call = Call()
+        call.options, call.count, call.open = options, plan.count, plan.open
+        call.device = Device._cuda.get(place) or (device_at(place) if place is not None else Device.default())
+        if plan.stream is not None:
+            call.stream = values[plan.stream]
+            call.stream = getattr(call.stream, "cuda_stream", call.stream)
+        elif place is None or place.__class__ is not int or place < 0:
+            call.stream = None
+        elif foreign:
+            call.stream = stream_of([array_of(x) for x in runtime], call.device)
+        else:
+            call.stream = current_stream(place)
+        call.ranges = ()
+        if not types:  # else nothing is accessed
+            self._add_extents(plan, runtime, words, call)
+        call.words, call.kept = plan.pack(*words), words
+        call.meta = lambda: dict(zip(plan.names, values))
+        return call
+
+    def _options_of(self, plan, fixed):
+        """The address of the structure of constexprs and options, made for values that are new to the plan."""
         key = (*fixed, *map(kind_of, fixed))
         try:
             found = plan.options.get(key)
@@ -152,7 +175,11 @@ class Signature:
         if found is None:
             made = self._make_options(plan, fixed)
             found = plan.options[key] = (ctypes.addressof(made), made)
+        return found[0]
 
+    def _words_of(self, plan, runtime, types):
+        """Tag, bits and size of each argument in a row; the place that all data lies in, None without any; whether some of
+        it is an array that torch does not know."""
         words, place, foreign = [], None, False
         for x in runtime:
             t = type(x)
@@ -177,23 +204,11 @@ class Signature:
                 if place is not None:
                     self._refuse_places(plan, runtime)
                 place = where
+        return words, place, foreign
 
-        call = Call()
-        call.options, call.count, call.open = found[0], plan.count, plan.open
-        call.device = Device._cuda.get(place) or (device_at(place) if place is not None else Device.default())
-        call.ranges = ()
-        if plan.stream is not None:
-            call.stream = values[plan.stream]
-            call.stream = getattr(call.stream, "cuda_stream", call.stream)
-        elif place is None or place.__class__ is not int or place < 0:
-            call.stream = None
-        elif foreign:
-            call.stream = stream_of([array_of(x) for x in runtime], call.device)
-        else:
-            call.stream = current_stream(place)
-        if types:  # nothing is accessed
-            pass
-        elif call.device.is_emulator:
+    def _add_extents(self, plan, runtime, words, call):
+        """How far memory reaches: for the emulator, which checks accesses, for tuning and for hooks."""
+        if call.device.is_emulator:
             call.ranges = [(begin, size) for begin, size in (reach_of(x) for x, tag in zip(runtime, words[::3])
                                                              if is_memory(tag)) if size]
             self._refuse_read_only(plan, runtime, words, call)
@@ -201,11 +216,8 @@ class Signature:
             for i, (name, x) in enumerate(zip(plan.runtime_names, runtime)):
                 if name in self._sized and is_memory(words[3 * i]):
                     words[3 * i + 2] = self._tuned_bytes(name, x)
-        if self._is_hooked and not types:
+        if self._is_hooked:
             self._add_sizes(plan, runtime, words)
-        call.words, call.kept = plan.pack(*words), words
-        call.meta = lambda: dict(zip(plan.names, values))
-        return call
 
     def _refuse_read_only(self, plan, runtime, words, call):
         """Raises the TypeError for a read-only array of the host's that the kernel writes into."""

@@ -152,7 +152,9 @@ def meet(out, count):
         self.assertEqual(self.text(TypeError, self.launch(x, x, None, 8, BLOCK=8, grid=(1, 1, 1, 1))),
                          "the grid (1, 1, 1, 1) has 4 extents, expected 1 to 3")
         self.assertEqual(self.text(TypeError, self.launch(x, x, None, 8, BLOCK=8, grid=(1.0, ))),
-                         "the grid (1.0,) holds something that is no integer")
+                         "the grid (1.0,) has the extent 1.0, expected an int; divide by '//' or tegula.cdiv()")
+        self.assertEqual(self.text(TypeError, self.launch(x, x, None, 8, BLOCK=8, grid=("8", ))),
+                         "the grid ('8',) has the extent '8', expected an int")
 
     def test_the_librarys_words(self):
         x = np.zeros(8, np.float32)

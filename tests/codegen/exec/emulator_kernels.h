@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "codegen/exec/emulator.h"
+#include "tests/message_of.h"
 
 namespace tegula {
 
@@ -174,21 +175,11 @@ void launch(LoadedKernel& kernel, Grid grid, A... args) {
 }
 template <class... A>
 inline std::string error_of_launch(LoadedKernel& kernel, Grid grid, A... args) {
-  try {
-    launch(kernel, grid, args...);
-  } catch (const DeviceError& error) {
-    return error.what();
-  }
-  return "no error";
+  return message_of<DeviceError>([&] { launch(kernel, grid, args...); });
 }
 template <class F>
 std::string error_of(F f) {
-  try {
-    f();
-  } catch (const DeviceError& error) {
-    return error.what();
-  }
-  return "no error";
+  return message_of<DeviceError>(f);
 }
 
 /// Prints how many of the faults that the test at hand has planted were found.

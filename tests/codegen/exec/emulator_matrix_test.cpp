@@ -87,21 +87,36 @@ TEST(Emulator, MultipliesMatrices) {
   }
 }
 
-TEST(Emulator, LoadsMatrices) {
-  struct Case {
-    const char* row;
-    int n;
-    bool transposed;
-  };
-  for (Case c : {Case{"ldmatrix_x1", 1, false}, Case{"ldmatrix_x4", 4, false}, Case{"ldmatrix_x2_trans", 2, true}}) {
-    // Element (m, i, j), the j-th of row i of matrix m, holds 64 m + 8 i + j; rows lie in reverse order.
-    std::string body = R"(
+// A row of hw.def that moves n matrices between registers and shared memory.
+struct MatrixMove {
+  const char* row;
+  int n;
+  bool transposed;
+};
+
+// A row of 16 bytes for each thread, in reverse order.
+constexpr const char* kRows = R"(
   %t = call i32 @tegula.hw.thread_id()
   %base = call i32 @tegula.hw.shared_base()
   %back = sub i32 31, %t
   %off = mul i32 %back, 16
   %row = add i32 %base, %off
 )";
+
+// The n words of %r that each thread of a warp ends with.
+std::vector<uint32_t> words_of_warp(const std::string& body, int n) {
+  auto device = make_emulator();
+  auto kernel = device->load(make_image({pointer("out", Elem::I32)}, body + store_all(n, "i32"), 1, 512));
+  Array<uint32_t> out(*device, 32 * n);
+  launch(*kernel, {1}, out.address());
+  return out.values();
+}
+
+TEST(Emulator, LoadsMatrices) {
+  for (MatrixMove c : {MatrixMove{"ldmatrix_x1", 1, false}, MatrixMove{"ldmatrix_x4", 4, false},
+                       MatrixMove{"ldmatrix_x2_trans", 2, true}}) {
+    // Element (m, i, j), the j-th of row i of matrix m, holds 64 m + 8 i + j.
+    std::string body = kRows;
     for (int j = 0; j < 8; ++j)
       body += fmt::format(
           "  %v{0} = mul i32 %t, 8\n  %w{0} = add i32 %v{0}, {0}\n  %h{0} = trunc i32 %w{0} to i16\n"
@@ -111,11 +126,7 @@ TEST(Emulator, LoadsMatrices) {
     for (int i = 1; i < c.n; ++i) fields += ", i32";
     body += fmt::format("  call void @tegula.hw.barrier(i32 2)\n  %r = call {{{}}} @tegula.hw.{}(i32 %row, i32 3)\n",
                         fields, c.row);
-    auto device = make_emulator();
-    auto kernel = device->load(make_image({pointer("out", Elem::I32)}, body + store_all(c.n, "i32"), 1, 512));
-    Array<uint32_t> out(*device, 32 * c.n);
-    launch(*kernel, {1}, out.address());
-    std::vector<uint32_t> result = out.values();
+    const std::vector<uint32_t> result = words_of_warp(body, c.n);
     for (int lane = 0; lane < 32; ++lane)
       for (int m = 0; m < c.n; ++m) {
         int i = lane / 4, j = lane % 4 * 2;
@@ -127,21 +138,10 @@ TEST(Emulator, LoadsMatrices) {
 }
 
 TEST(Emulator, StoresMatrices) {
-  struct Case {
-    const char* row;
-    int n;
-    bool transposed;
-  };
-  for (Case c : {Case{"stmatrix_x1", 1, false}, Case{"stmatrix_x4", 4, false}, Case{"stmatrix_x2_trans", 2, true}}) {
-    // Lane l stores 64 m + 2 l and 64 m + 2 l + 1 of matrix m; rows lie in reverse order.
-    std::string body = R"(
-  %t = call i32 @tegula.hw.thread_id()
-  %base = call i32 @tegula.hw.shared_base()
-  %back = sub i32 31, %t
-  %off = mul i32 %back, 16
-  %row = add i32 %base, %off
-  %e = mul i32 %t, 2
-)";
+  for (MatrixMove c : {MatrixMove{"stmatrix_x1", 1, false}, MatrixMove{"stmatrix_x4", 4, false},
+                       MatrixMove{"stmatrix_x2_trans", 2, true}}) {
+    // Lane l stores 64 m + 2 l and 64 m + 2 l + 1 of matrix m.
+    std::string body = std::string(kRows) + "  %e = mul i32 %t, 2\n";
     std::string words;
     for (int m = 0; m < c.n; ++m) {
       body += fmt::format("  %a{0} = add i32 %e, {1}\n  %d{0} = mul i32 %a{0}, 65537\n  %w{0} = add i32 %d{0}, 65536\n",
@@ -151,11 +151,7 @@ TEST(Emulator, StoresMatrices) {
     body += fmt::format("  call void @tegula.hw.{}(i32 %row, {}i32 3)\n  call void @tegula.hw.barrier(i32 2)\n", c.row,
                         words);
     body += "  %r = call {i32, i32, i32, i32} @tegula.hw.ld_shared_v4b32(i32 %row, i32 3)\n";
-    auto device = make_emulator();
-    auto kernel = device->load(make_image({pointer("out", Elem::I32)}, body + store_all(4, "i32"), 1, 512));
-    Array<uint32_t> out(*device, 32 * 4);
-    launch(*kernel, {1}, out.address());
-    std::vector<uint32_t> result = out.values();
+    const std::vector<uint32_t> result = words_of_warp(body, 4);
     for (int m = 0; m < c.n; ++m)
       for (int i = 0; i < 8; ++i)
         for (int j = 0; j < 8; ++j) {

@@ -8,6 +8,7 @@
 #include "dsl/tegula.h"
 #include "tests/codegen/lower/ops_support.h"
 #include "tests/dsl/semantics/windows.h"
+#include "tests/message_of.h"
 
 namespace tegula {
 namespace {
@@ -201,14 +202,7 @@ def kernel(d):
 )",
                                        "kernel.py")
                             .kernel("kernel");
-  auto message = [&](const TensorDescriptor& d) -> std::string {
-    try {
-      kernel.launch(device(), {1}, {}, d);
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "no error";
-  };
+  auto message = [&](const TensorDescriptor& d) { return message_of([&] { kernel.launch(device(), {1}, {}, d); }); };
   EXPECT_EQ(message({x.at(0), {8, 8}, {8, 1}, {8, 8}}), "no error");
   EXPECT_EQ(message({x.at(0), {8, 8}, {8}, {8, 8}}),
             "kernel 'kernel', argument 'd': a tensor descriptor with 2 extents, 1 strides and 2 extents of its blocks\n"
