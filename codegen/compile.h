@@ -30,8 +30,8 @@ struct CompileOptions {
   Target target;
   bool emulator = false;                              ///< fill image.bitcode instead of image.ptx
   ir::Completion completion = ir::Completion::Group;  ///< of the asynchronous copies that loops are given
-  /// Runs only a few of LLVM's passes: for code that runs once, on the emulator.
-  bool quick = false;
+  /// Runs LLVM's passes for the emulator as well, where few do otherwise: to test them.
+  bool all_passes = false;
   /// Called with a pass's name and the function (or LLVM module) text after it; null: no dumps. Passes: those of
   /// passes.def, then kStages. TEGULA_DUMP=all or a list of names prints to stderr.
   std::function<void(const std::string& pass, const std::string& text)> dump;

@@ -142,11 +142,15 @@ void rank(const TunedLaunch& launch, std::vector<Candidate>& candidates) {
 
 const Candidate& first_that_works(const TunedLaunch& launch, std::vector<Candidate>& candidates, size_t first) {
   make_grids(launch, candidates);
-  const CostInputs inputs = cost_inputs(launch);
   for (size_t i = 0; i < candidates.size(); ++i) {
     Candidate& c = candidates[(first + i) % candidates.size()];
-    predict(launch, c, inputs);
-    if (c.predicted_us < INFINITY) return c;
+    if (!c.no_grid.empty()) continue;
+    try {
+      launch.state.handle_for(launch.device, c.types, c.options);
+      return c;
+    } catch (const std::exception& e) {
+      c.unusable = e.what();
+    }
   }
   return candidates.front();
 }

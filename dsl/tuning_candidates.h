@@ -44,8 +44,8 @@ void make_grids(const TunedLaunch& launch, std::vector<Candidate>& candidates);
 /// Computes the grids and sorts the candidates by the predicted time, the fastest first.
 void rank(const TunedLaunch& launch, std::vector<Candidate>& candidates);
 
-/// Computes the grids and returns the first candidate for which tile IR can be made, from number `first` on and
-/// wrapping around; the very first one if there is none.
+/// Computes the grids and returns the first candidate that can be made ready on the device, which the launch then finds
+/// done, from number `first` on and wrapping around; the very first one if there is none.
 const Candidate& first_that_works(const TunedLaunch& launch, std::vector<Candidate>& candidates, size_t first);
 
 }  // namespace tegula::dsl

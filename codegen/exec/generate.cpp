@@ -93,8 +93,9 @@ std::string optimize_pipeline(bool brief) {
   return fmt::format("always-inline,globaldce,function({})", fmt::join(steps, ","));
 }
 
-// A twentieth of the time, for code of half as many instructions again.
-constexpr const char* kQuick = "always-inline,globaldce,function(simplifycfg,sroa,early-cse)";
+// A twentieth of the time, for code of half as many instructions again. The emulator's code runs no slower for it:
+// what runs for long its own compiler optimises.
+constexpr const char* kFew = "always-inline,globaldce,function(simplify-blocks,sroa,early-cse)";
 
 // Mathematical functions stay calls until the end: a tile has many, and each is as long as the rest of the kernel. Then
 // those with few calls are inlined.
@@ -212,10 +213,9 @@ std::string ptx_of_module(std::string_view ir, const Target& target) {
 // LLVM's passes and our own, on the module with hardware functions as declarations. Sums of a dot fill the registers,
 // and the code that follows them is long: there the order of instructions matters.
 static void optimize(llvm::Module& module, llvm::TargetMachine& machine, const CompileOptions& options, bool has_dots) {
-  // The emulator's code runs no faster for the rest, which takes a tenth of its compilation.
-  const bool brief = options.emulator || module.getInstructionCount() >= kManyInstructions;
   lower::link_libclc(module);
-  run_passes(module, machine, options.quick ? kQuick : optimize_pipeline(brief));
+  const bool few = options.emulator && !options.all_passes;
+  run_passes(module, machine, few ? kFew : optimize_pipeline(module.getInstructionCount() >= kManyInstructions));
   for (llvm::Function& function : module) {
     merge_loads(function);
     pair_divisions(function);

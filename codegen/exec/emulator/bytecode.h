@@ -43,66 +43,10 @@ struct Computation {
   auto operator<=>(const Computation&) const = default;
 };
 
-/// What an instruction does. Operands `a`, `b`, `c` and the result `to` lie so many bytes behind the frame's begin,
-/// unless said; constants lie before it.
+/// What an instruction does.
 enum class Code : uint16_t {
-  // One number, of the operations that are frequent.
-  Add32,
-  Add64,
-  Sub32,
-  Mul32,
-  And32,
-  Or32,
-  Xor32,
-  Shl32,
-  LShr32,
-  And1,
-  Or1,
-  Xor1,
-  SExt32To64,
-  ZExt32To64,
-  FAdd32,
-  FSub32,
-  FMul32,
-  Fma32,
-  Select8,
-  Select16,
-  Select32,  ///< by the bit a: b, else c
-  Select64,
-  Move8,
-  Move16,
-  Move32,
-  Move64,
-  // `count` numbers.
-  Apply,      ///< the function number `function`
-  Move,       ///< `count` bytes, which do not overlap
-  SelectAll,  ///< by the bit a: the `count` bytes from b, else from c
-  // Memory, of 64-bit addresses.
-  FrameAddress,  ///< of what lies at a
-  Offset,        ///< a plus the number c, which has a sign
-  Step32,        ///< a plus c times the number of 32 bits with a sign at b
-  Step64,
-  Steps32,  ///< the same of `count` numbers at b
-  Load8,    ///< from a plus the number c
-  Load16,
-  Load32,
-  Load64,
-  LoadMany,  ///< `count` bytes
-  Store8,    ///< b to the address `to` plus the number c
-  Store16,
-  Store32,
-  Store64,
-  StoreMany,
-  Gather,  ///< `count` numbers of c bytes, from the addresses at a
-  // Control.
-  Jump,    ///< to the instruction number a
-  Branch,  ///< to b if the bit a is set, else to c
-  Case32,  ///< to c if a equals b
-  Case64,
-  Body,     ///< calls the body number a
-  Call,     ///< calls the function number a
-  Segment,  ///< has a warp run the segment that is function number a; the place is c
-  Return,
+#define TEGULA_CODE(name) name,
+#include "codegen/exec/emulator/codes.def"
 };
 
 struct Instruction {

@@ -55,143 +55,156 @@ class Interpreter {
 };
 
 void Interpreter::run(const Function& function, char* frame) const {
+  // A jump of its own behind each instruction, which the processor predicts by what came before: a tenth less time than
+  // a loop around a switch.
+  static constexpr const void* kLabels[] = {
+#define TEGULA_CODE(name) &&name,
+#include "codegen/exec/emulator/codes.def"
+  };
+#define TEGULA_GO goto* kLabels[size_t(at->code)]
+#define TEGULA_NEXT \
+  ++at;             \
+  TEGULA_GO
   const Instruction* const begin = function.code.data();
   const Instruction* at = begin;
+  auto displacement = [&at] { return uint64_t(int64_t(at->c)); };
 
-#define TEGULA_OP(code, T, expression)                        \
-  case Code::code: {                                          \
-    const T x = get<T>(frame + i.a), y = get<T>(frame + i.b); \
-    put<T>(frame + i.to, T(expression));                      \
-    break;                                                    \
+#define TEGULA_OP(code, T, expression)                            \
+  code : {                                                        \
+    const T x = get<T>(frame + at->a), y = get<T>(frame + at->b); \
+    put<T>(frame + at->to, T(expression));                        \
+    TEGULA_NEXT;                                                  \
   }
-#define TEGULA_SELECT(code, T)                                                  \
-  case Code::code:                                                              \
-    put(frame + i.to, get<T>(frame + (get<uint8_t>(frame + i.a) ? i.b : i.c))); \
-    break;
-#define TEGULA_MOVE(code, T)                \
-  case Code::code:                          \
-    put(frame + i.to, get<T>(frame + i.a)); \
-    break;
-#define TEGULA_LOAD(code, T)                                                                                \
-  case Code::code:                                                                                          \
-    put(frame + i.to, get<T>(reinterpret_cast<const char*>(get<uint64_t>(frame + i.a) + displacement(i)))); \
-    break;
-#define TEGULA_STORE(code, T)                                                                         \
-  case Code::code:                                                                                    \
-    put(reinterpret_cast<char*>(get<uint64_t>(frame + i.to) + displacement(i)), get<T>(frame + i.b)); \
-    break;
-  auto displacement = [](const Instruction& i) { return uint64_t(int64_t(i.c)); };
+#define TEGULA_SELECT(code, T)                                                        \
+  code:                                                                               \
+  put(frame + at->to, get<T>(frame + (get<uint8_t>(frame + at->a) ? at->b : at->c))); \
+  TEGULA_NEXT;
+#define TEGULA_MOVE(code, T)                  \
+  code:                                       \
+  put(frame + at->to, get<T>(frame + at->a)); \
+  TEGULA_NEXT;
+#define TEGULA_LOAD(code, T)                                                                                 \
+  code:                                                                                                      \
+  put(frame + at->to, get<T>(reinterpret_cast<const char*>(get<uint64_t>(frame + at->a) + displacement()))); \
+  TEGULA_NEXT;
+#define TEGULA_STORE(code, T)                                                                          \
+  code:                                                                                                \
+  put(reinterpret_cast<char*>(get<uint64_t>(frame + at->to) + displacement()), get<T>(frame + at->b)); \
+  TEGULA_NEXT;
 
-  for (;; ++at) {
-    const Instruction& i = *at;
-    switch (i.code) {
-      TEGULA_OP(Add32, uint32_t, x + y)
-      TEGULA_OP(Add64, uint64_t, x + y)
-      TEGULA_OP(Sub32, uint32_t, x - y)
-      TEGULA_OP(Mul32, uint32_t, x * y)
-      TEGULA_OP(And32, uint32_t, x & y)
-      TEGULA_OP(Or32, uint32_t, x | y)
-      TEGULA_OP(Xor32, uint32_t, x ^ y)
-      TEGULA_OP(Shl32, uint32_t, x << (y & 31))
-      TEGULA_OP(LShr32, uint32_t, x >> (y & 31))
-      TEGULA_OP(And1, uint8_t, x & y)
-      TEGULA_OP(Or1, uint8_t, x | y)
-      TEGULA_OP(Xor1, uint8_t, x ^ y)
-      TEGULA_OP(FAdd32, float, x + y)
-      TEGULA_OP(FSub32, float, x - y)
-      TEGULA_OP(FMul32, float, x* y)
-      case Code::Fma32:
-        put(frame + i.to, std::fma(get<float>(frame + i.a), get<float>(frame + i.b), get<float>(frame + i.c)));
-        break;
-      case Code::SExt32To64:
-        put(frame + i.to, int64_t(get<int32_t>(frame + i.a)));
-        break;
-      case Code::ZExt32To64:
-        put(frame + i.to, uint64_t(get<uint32_t>(frame + i.a)));
-        break;
-        TEGULA_SELECT(Select8, uint8_t)
-        TEGULA_SELECT(Select16, uint16_t)
-        TEGULA_SELECT(Select32, uint32_t)
-        TEGULA_SELECT(Select64, uint64_t)
-        TEGULA_MOVE(Move8, uint8_t)
-        TEGULA_MOVE(Move16, uint16_t)
-        TEGULA_MOVE(Move32, uint32_t)
-        TEGULA_MOVE(Move64, uint64_t)
-      case Code::Apply:
-        module_.elementwise[i.function](frame + i.to, frame + i.a, frame + i.b, frame + i.c, i.count);
-        break;
-      case Code::Move:
-        std::memcpy(frame + i.to, frame + i.a, i.count);
-        break;
-      case Code::SelectAll:
-        std::memcpy(frame + i.to, frame + (get<uint8_t>(frame + i.a) ? i.b : i.c), i.count);
-        break;
+  TEGULA_GO;
+  TEGULA_OP(Add32, uint32_t, x + y)
+  TEGULA_OP(Add64, uint64_t, x + y)
+  TEGULA_OP(Sub32, uint32_t, x - y)
+  TEGULA_OP(Mul32, uint32_t, x * y)
+  TEGULA_OP(And32, uint32_t, x & y)
+  TEGULA_OP(Or32, uint32_t, x | y)
+  TEGULA_OP(Xor32, uint32_t, x ^ y)
+  TEGULA_OP(Shl32, uint32_t, x << (y & 31))
+  TEGULA_OP(LShr32, uint32_t, x >> (y & 31))
+  TEGULA_OP(And1, uint8_t, x & y)
+  TEGULA_OP(Or1, uint8_t, x | y)
+  TEGULA_OP(Xor1, uint8_t, x ^ y)
+  TEGULA_OP(FAdd32, float, x + y)
+  TEGULA_OP(FSub32, float, x - y)
+  TEGULA_OP(FMul32, float, x* y)
+Fma32:
+  put(frame + at->to, std::fma(get<float>(frame + at->a), get<float>(frame + at->b), get<float>(frame + at->c)));
+  TEGULA_NEXT;
+SExt32To64:
+  put(frame + at->to, int64_t(get<int32_t>(frame + at->a)));
+  TEGULA_NEXT;
+ZExt32To64:
+  put(frame + at->to, uint64_t(get<uint32_t>(frame + at->a)));
+  TEGULA_NEXT;
+  TEGULA_SELECT(Select8, uint8_t)
+  TEGULA_SELECT(Select16, uint16_t)
+  TEGULA_SELECT(Select32, uint32_t)
+  TEGULA_SELECT(Select64, uint64_t)
+  TEGULA_MOVE(Move8, uint8_t)
+  TEGULA_MOVE(Move16, uint16_t)
+  TEGULA_MOVE(Move32, uint32_t)
+  TEGULA_MOVE(Move64, uint64_t)
+Apply:
+  module_.elementwise[at->function](frame + at->to, frame + at->a, frame + at->b, frame + at->c, at->count);
+  TEGULA_NEXT;
+Move:
+  std::memcpy(frame + at->to, frame + at->a, at->count);
+  TEGULA_NEXT;
+SelectAll:
+  std::memcpy(frame + at->to, frame + (get<uint8_t>(frame + at->a) ? at->b : at->c), at->count);
+  TEGULA_NEXT;
 
-      case Code::FrameAddress:
-        put(frame + i.to, reinterpret_cast<uint64_t>(frame + i.a));
-        break;
-      case Code::Offset:
-        put(frame + i.to, get<uint64_t>(frame + i.a) + displacement(i));
-        break;
-      case Code::Step32:
-        put(frame + i.to, get<uint64_t>(frame + i.a) + uint64_t(int64_t(get<int32_t>(frame + i.b))) * displacement(i));
-        break;
-      case Code::Step64:
-        put(frame + i.to, get<uint64_t>(frame + i.a) + get<uint64_t>(frame + i.b) * displacement(i));
-        break;
-      case Code::Steps32:
-        for (uint32_t n = 0; n < i.count; ++n)
-          put(frame + i.to + 8 * size_t(n),
-              get<uint64_t>(frame + i.a) +
-                  uint64_t(int64_t(get<int32_t>(frame + i.b + 4 * size_t(n)))) * displacement(i));
-        break;
-        TEGULA_LOAD(Load8, uint8_t)
-        TEGULA_LOAD(Load16, uint16_t)
-        TEGULA_LOAD(Load32, uint32_t)
-        TEGULA_LOAD(Load64, uint64_t)
-      case Code::LoadMany:
-        std::memcpy(frame + i.to, reinterpret_cast<const char*>(get<uint64_t>(frame + i.a) + displacement(i)), i.count);
-        break;
-        TEGULA_STORE(Store8, uint8_t)
-        TEGULA_STORE(Store16, uint16_t)
-        TEGULA_STORE(Store32, uint32_t)
-        TEGULA_STORE(Store64, uint64_t)
-      case Code::StoreMany:
-        std::memcpy(reinterpret_cast<char*>(get<uint64_t>(frame + i.to) + displacement(i)), frame + i.b, i.count);
-        break;
-      case Code::Gather:
-        for (uint32_t n = 0; n < i.count; ++n)
-          std::memcpy(frame + i.to + size_t(i.c) * n,
-                      reinterpret_cast<const char*>(get<uint64_t>(frame + i.a + 8 * size_t(n))), size_t(i.c));
-        break;
+FrameAddress:
+  put(frame + at->to, reinterpret_cast<uint64_t>(frame + at->a));
+  TEGULA_NEXT;
+Offset:
+  put(frame + at->to, get<uint64_t>(frame + at->a) + displacement());
+  TEGULA_NEXT;
+Step32:
+  put(frame + at->to, get<uint64_t>(frame + at->a) + uint64_t(int64_t(get<int32_t>(frame + at->b))) * displacement());
+  TEGULA_NEXT;
+Step64:
+  put(frame + at->to, get<uint64_t>(frame + at->a) + get<uint64_t>(frame + at->b) * displacement());
+  TEGULA_NEXT;
+Steps32:
+  for (uint32_t n = 0; n < at->count; ++n)
+    put(frame + at->to + 8 * size_t(n),
+        get<uint64_t>(frame + at->a) + uint64_t(int64_t(get<int32_t>(frame + at->b + 4 * size_t(n)))) * displacement());
+  TEGULA_NEXT;
+  TEGULA_LOAD(Load8, uint8_t)
+  TEGULA_LOAD(Load16, uint16_t)
+  TEGULA_LOAD(Load32, uint32_t)
+  TEGULA_LOAD(Load64, uint64_t)
+LoadMany:
+  std::memcpy(frame + at->to, reinterpret_cast<const char*>(get<uint64_t>(frame + at->a) + displacement()), at->count);
+  TEGULA_NEXT;
+  TEGULA_STORE(Store8, uint8_t)
+  TEGULA_STORE(Store16, uint16_t)
+  TEGULA_STORE(Store32, uint32_t)
+  TEGULA_STORE(Store64, uint64_t)
+StoreMany:
+  std::memcpy(reinterpret_cast<char*>(get<uint64_t>(frame + at->to) + displacement()), frame + at->b, at->count);
+  TEGULA_NEXT;
+Gather:
+  for (uint32_t n = 0; n < at->count; ++n)
+    std::memcpy(frame + at->to + size_t(at->c) * n,
+                reinterpret_cast<const char*>(get<uint64_t>(frame + at->a + 8 * size_t(n))), size_t(at->c));
+  TEGULA_NEXT;
 
-      case Code::Jump:
-        at = begin + i.a - 1;
-        break;
-      case Code::Branch:
-        at = begin + (get<uint8_t>(frame + i.a) ? i.b : i.c) - 1;
-        break;
-      case Code::Case32:
-        if (get<uint32_t>(frame + i.a) == get<uint32_t>(frame + i.b)) at = begin + i.c - 1;
-        break;
-      case Code::Case64:
-        if (get<uint64_t>(frame + i.a) == get<uint64_t>(frame + i.b)) at = begin + i.c - 1;
-        break;
-      case Code::Body: {
-        const BodyCall& call = module_.bodies[size_t(i.a)];
-        call.body->thunk(call.body->function, frame, call.operands.data(), call.result);
-        break;
-      }
-      case Code::Call:
-        call(module_.calls[size_t(i.a)], function, frame);
-        break;
-      case Code::Segment:
-        run_segment(uint32_t(i.a), uint32_t(i.c));
-        break;
-      case Code::Return:
-        return;
-    }
+Jump:
+  at = begin + at->a;
+  TEGULA_GO;
+Branch:
+  at = begin + (get<uint8_t>(frame + at->a) ? at->b : at->c);
+  TEGULA_GO;
+Case32:
+  if (get<uint32_t>(frame + at->a) == get<uint32_t>(frame + at->b)) {
+    at = begin + at->c;
+    TEGULA_GO;
   }
+  TEGULA_NEXT;
+Case64:
+  if (get<uint64_t>(frame + at->a) == get<uint64_t>(frame + at->b)) {
+    at = begin + at->c;
+    TEGULA_GO;
+  }
+  TEGULA_NEXT;
+Body : {
+  const BodyCall& call = module_.bodies[size_t(at->a)];
+  call.body->thunk(call.body->function, frame, call.operands.data(), call.result);
+  TEGULA_NEXT;
+}
+Call:
+  call(module_.calls[size_t(at->a)], function, frame);
+  TEGULA_NEXT;
+Segment:
+  run_segment(uint32_t(at->a), uint32_t(at->c));
+  TEGULA_NEXT;
+Return:
+  return;
+#undef TEGULA_GO
+#undef TEGULA_NEXT
 #undef TEGULA_OP
 #undef TEGULA_SELECT
 #undef TEGULA_MOVE

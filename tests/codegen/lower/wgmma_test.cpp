@@ -373,6 +373,9 @@ TEST(Wgmma, AssembledWithoutSerialisation) {
   };
   for (int n : {64, 128, 192, 256})
     for (Elem elem : {Elem::F16, Elem::BF16, Elem::F32, Elem::I8, Elem::U8}) {
+      // Widths between the extremes with one type; types that only the instruction's name tells apart at the widest.
+      if (elem != Elem::F16 && (n == 128 || n == 192)) continue;
+      if ((elem == Elem::BF16 || elem == Elem::U8) && n < 256) continue;
       Multiplication s;
       s.n = n, s.elem = elem, s.b.lines = n;
       s.a.element = s.b.element = elem_bits(elem) / 8;

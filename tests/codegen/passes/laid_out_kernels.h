@@ -13,12 +13,12 @@ namespace tegula {
 /// The image of a function behind all passes, for the emulator or a GPU. Nothing, and a failure of the test, after a
 /// diagnostic.
 inline std::optional<KernelImage> laid_out_image(const ir::Func& func, const Target& target, bool emulator,
-                                                 bool quick = false) {
+                                                 bool all_passes = false) {
   Diagnostics diags;
   CompileOptions options;
   options.target = target;
   options.emulator = emulator;
-  options.quick = quick;
+  options.all_passes = all_passes;
   auto code = generate(func, options, diags);
   if (!code) {
     ADD_FAILURE() << diags.render();
@@ -27,9 +27,9 @@ inline std::optional<KernelImage> laid_out_image(const ir::Func& func, const Tar
   return image_of(func, target, std::move(*code));
 }
 
-/// `quick` as CompileOptions::quick.
-inline std::optional<KernelImage> emulator_image(const ir::Func& func, const Target& target, bool quick = false) {
-  return laid_out_image(func, target, true, quick);
+/// `all_passes` as CompileOptions::all_passes.
+inline std::optional<KernelImage> emulator_image(const ir::Func& func, const Target& target, bool all_passes = false) {
+  return laid_out_image(func, target, true, all_passes);
 }
 
 }  // namespace tegula
