@@ -93,8 +93,8 @@ LinearLayout MemoryLayouts::find_layout(const Group& group) const {
   const std::vector<Accesses> accesses = accesses_of(ops, order[0]);
   // Of a large tile what counts is that a thread holds few copies of elements. Which of several groups of a shape gives
   // its layout to what is reduced is not known here.
-  const bool is_only_one = std::count_if(groups_.begin(), groups_.end(),
-                                         [&](const auto& other) { return other.first.shape == shape; }) == 1;
+  const bool is_only_one =
+      std::count_if(groups_.begin(), groups_.end(), [&](const auto& other) { return other.first.shape == shape; }) == 1;
   const bool with_reductions = is_only_one && elements / threads <= kMostHeld;
   auto price_with = [&](const LinearLayout& layout, int width) {
     return price_of(accesses, layout, width) + (with_reductions ? price_of_reductions(group, layout) : 0);

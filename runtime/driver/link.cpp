@@ -160,6 +160,10 @@ bool bounds_registers(const std::string& ptx) {
   return ptx.find("\n.minnctapersm ") != ptx.npos || ptx.find("\n.maxnreg ") != ptx.npos;
 }
 
+bool multiplies(const std::string& ptx) {
+  return ptx.find("wgmma.mma_async") != ptx.npos || ptx.find("mma.sync.") != ptx.npos;
+}
+
 struct ModuleOwner {
   const Driver& driver;
   Module module = nullptr;
@@ -168,24 +172,21 @@ struct ModuleOwner {
   }
 };
 
-// Fills in what the report left out, as it does where the driver has the code in a cache of its own.
-void ask_module(const Driver& driver, Module module, std::string_view kernel, Linked& made) {
-  if (made.registers >= 0 && made.spill_bytes >= 0) return;
-  Function function = nullptr;
-  if (driver.module_get_function(&function, module, std::string(kernel).c_str()) != Result::Success) return;
-  auto ask = [&](FunctionAttribute which, int& known) {
-    if (known < 0) driver.call(driver.func_get_attribute, &known, which, function);
-  };
-  ask(FunctionAttribute::NumRegs, made.registers);
-  ask(FunctionAttribute::LocalSizeBytes, made.spill_bytes);
-}
-
+// The same with registers and spills, which the report leaves out at times, as where the driver has the code in a cache
+// of its own: then the loaded code tells, if it has the entry.
 Linked link_and_ask(const Driver& driver, const std::string& ptx, std::string_view kernel, int64_t programs) {
   Linked linked = link_ptx(driver, ptx, kernel, programs);
   if (linked.registers >= 0 && linked.spill_bytes >= 0) return linked;
   ModuleOwner owner{driver};
   driver.call(driver.module_load_data, &owner.module, linked.cubin.data());
-  ask_module(driver, owner.module, kernel, linked);
+  Function function = nullptr;
+  if (driver.module_get_function(&function, owner.module, std::string(kernel).c_str()) != Result::Success)
+    return linked;
+  auto ask = [&](FunctionAttribute which, int& known) {
+    if (known < 0) driver.call(driver.func_get_attribute, &known, which, function);
+  };
+  ask(FunctionAttribute::NumRegs, linked.registers);
+  ask(FunctionAttribute::LocalSizeBytes, linked.spill_bytes);
   return linked;
 }
 
@@ -198,17 +199,16 @@ int64_t Multiprocessor::programs_with(int registers_per_thread) const {
 }
 
 Linked link_ptx_for(const Multiprocessor& on, const Driver& driver, const std::string& ptx, std::string_view kernel) {
-  if (bounds_registers(ptx)) return link_ptx(driver, ptx, kernel);
-  Linked linked = link_and_ask(driver, ptx, kernel, 0);
-  if (linked.registers < 0) return linked;  // without such an entry, as whoever loads it will tell
-  const int64_t programs = on.programs_with(linked.registers);
-  if (programs >= on.programs) return linked;
-  ModuleOwner owner{driver};
-  Linked alone = load_ptx(driver, ptx, kernel, owner.module);
-  ask_module(driver, owner.module, kernel, alone);
-  for (int64_t more = on.programs_with(alone.registers); more > programs; --more)
-    if (Linked tried = link_and_ask(driver, ptx, kernel, more); tried.spill_bytes <= alone.spill_bytes) return tried;
-  return linked;
+  // How many registers a spilled word wants: words that are not needed at the same time share one.
+  constexpr double kRegistersOfWord = 0.6, kWordBytes = 4;
+  if (bounds_registers(ptx) || multiplies(ptx)) return link_ptx(driver, ptx, kernel);
+  for (int64_t programs = on.programs; programs > 1;) {
+    Linked tried = link_and_ask(driver, ptx, kernel, programs);
+    if (tried.spill_bytes <= 0) return tried;
+    const double more = kRegistersOfWord * tried.spill_bytes / kWordBytes;
+    programs = std::min(programs - 1, on.programs_with(tried.registers + int(more)));
+  }
+  return link_ptx(driver, ptx, kernel);
 }
 
 Linked link_ptx(const Driver& driver, const std::string& text, std::string_view kernel, int64_t programs) {

@@ -17,6 +17,11 @@ struct Linked {
   int spill_bytes = -1;        ///< bytes of spill stores a thread; -1: the report does not say
 };
 
+/// Compiles `ptx` for the GPU of the current context. `kernel` names it in errors. `programs`: as many must have
+/// registers at a time; 0: the PTX says how many, if it is to be more than one. Throws DeviceError with the compiler's
+/// log if it refuses, and with both versions if the driver is older than the PTX.
+Linked link_ptx(const Driver& driver, const std::string& ptx, std::string_view kernel, int64_t programs = 0);
+
 /// Where programs of a kernel run at a time.
 struct Multiprocessor {
   int64_t registers = 0;
@@ -26,14 +31,10 @@ struct Multiprocessor {
   int64_t programs_with(int registers_per_thread) const;
 };
 
-/// Compiles `ptx` for the GPU of the current context. `kernel` names it in errors. `programs`: as many must have
-/// registers at a time; 0: the PTX says how many, if it is to be more than one. Throws DeviceError with the compiler's
-/// log if it refuses, and with both versions if the driver is older than the PTX.
-Linked link_ptx(const Driver& driver, const std::string& ptx, std::string_view kernel, int64_t programs = 0);
-
-/// The same, with as many programs at a time as the compiler sees to in a program of its own. In the linker's
-/// relocatable code it takes registers as it likes, often so many that half as many programs run; told how many are to
-/// run, it makes the code that it would make of such a program. PTX that bounds its registers itself is left as it is.
+/// The same, with registers for as many programs at a time as is possible without spills. In the linker's relocatable
+/// code the compiler takes registers as it likes, often so many that half as many programs run, whereas of a program of
+/// its own it sees to about the number that is found here. Left as they are: kernels that multiply matrices by
+/// instructions, which use registers to wait less, and PTX that bounds its registers itself.
 Linked link_ptx_for(const Multiprocessor& on, const Driver& driver, const std::string& ptx, std::string_view kernel);
 
 /// The same, as a program of its own that is loaded as `module`. The linker takes relocatable code alone, in which the

@@ -144,7 +144,6 @@ TEST_F(DriverTest, AssemblerIsWarmedOnAThreadAndJoined) {
 }
 
 TEST_F(DriverTest, AssemblesPtxAndReadsTheReport) {
-  driver_.alone_log = "info    : Used 128 registers\n";  // which leave as many programs
   driver_.info_log =
       "info    : 0 bytes gmem\n"
       "info    : Compiling entry function 'softmax' for 'sm_90a'\n"
@@ -160,7 +159,7 @@ TEST_F(DriverTest, AssemblesPtxAndReadsTheReport) {
   EXPECT_EQ(kernel->image().registers, 128);
   EXPECT_EQ(kernel->image().spill_bytes, 16);
   EXPECT_EQ(std::string(kernel->image().cubin.begin(), kernel->image().cubin.end()), "cubin");
-  EXPECT_EQ(driver_.linked_ptx, softmax_image().ptx);
+  EXPECT_EQ(driver_.linked_ptx, softmax_image().ptx + '\0');
   EXPECT_EQ(told, "softmax: " + driver_.info_log);
   EXPECT_EQ(driver_.link_options.size(), 5u);  // no line information asked for
   KernelImage with_lines = softmax_image();
@@ -169,35 +168,46 @@ TEST_F(DriverTest, AssemblesPtxAndReadsTheReport) {
   EXPECT_EQ(driver_.link_options.back(), cuda::JitOption::GenerateLineInfo);
 }
 
-// In relocatable code the compiler takes more registers than in a program of its own, which tells how many programs it
-// means to run: 8 of 256 threads in place of 3.
-TEST_F(DriverTest, AsManyProgramsRunAsOfAProgramOfItsOwn) {
+// In relocatable code the compiler takes registers as it likes; it is told how many programs are to run at a time.
+TEST_F(DriverTest, AsManyProgramsRunAsFitWithoutSpills) {
   KernelImage image = softmax_image();
   image.ptx = ".version 8.7\n.target sm_90a\n.visible .entry softmax()\n.reqntid 256\n{ ret; }\n";
-  driver_.info_log = "info    : 0 bytes spill stores\ninfo    : Used 80 registers\n";
-  driver_.alone_log = "info    : 0 bytes spill stores\ninfo    : Used 32 registers\n";
-  driver_.bounded_logs[".minnctapersm 8\n"] = "info    : 0 bytes spill stores\ninfo    : Used 31 registers\n";
+  auto report = [](int spilled, int registers) {
+    return fmt::format("info    : {} bytes spill stores\ninfo    : Used {} registers\n", spilled, registers);
+  };
+  driver_.info_log = report(0, 80);
+  driver_.bounded_logs[".minnctapersm 8\n"] = report(0, 32);
   auto device = open();
-  EXPECT_EQ(device->load(image)->image().registers, 31);
+  EXPECT_EQ(device->load(image)->image().registers, 32);
   EXPECT_NE(driver_.linked_ptx.find("\n.reqntid 256\n.minnctapersm 8\n{ ret; }"), std::string::npos);
   EXPECT_EQ(device->load(image)->image().ptx, image.ptx);
-  // Where that spills, one program less.
-  driver_.bounded_logs[".minnctapersm 8\n"] = "info    : 16 bytes spill stores\ninfo    : Used 32 registers\n";
-  driver_.bounded_logs[".minnctapersm 7\n"] = "info    : 0 bytes spill stores\ninfo    : Used 36 registers\n";
-  EXPECT_EQ(device->load(image)->image().registers, 36);
+  // By how much is spilled, with 15 registers more: five programs.
+  driver_.bounded_logs[".minnctapersm 8\n"] = report(100, 32);
+  driver_.bounded_logs[".minnctapersm 5\n"] = report(0, 48);
+  EXPECT_EQ(device->load(image)->image().registers, 48);
+  // One less where that spills a little, and as the compiler likes where two do not fit either.
+  driver_.bounded_logs[".minnctapersm 5\n"] = report(4, 48);
+  driver_.bounded_logs[".minnctapersm 4\n"] = report(0, 64);
+  EXPECT_EQ(device->load(image)->image().registers, 64);
+  for (int programs = 2; programs <= 8; ++programs)
+    driver_.bounded_logs[fmt::format(".minnctapersm {}\n", programs)] = report(4000, 32);
+  EXPECT_EQ(device->load(image)->image().registers, 80);
   // Reports may be silent: then the code that is loaded tells.
-  driver_.bounded_logs[".minnctapersm 8\n"] = driver_.alone_log = "info    : 0 bytes gmem\n";
-  driver_.registers = 32;
+  driver_.bounded_logs[".minnctapersm 8\n"] = "info    : 0 bytes gmem\n";
+  driver_.registers = 32, driver_.local_bytes = 0;
   EXPECT_EQ(device->load(image)->image().registers, 32);
   EXPECT_NE(driver_.linked_ptx.find(".minnctapersm 8\n"), std::string::npos);
-  // PTX with bounds of its own is left alone; so is what shared memory or few registers let run in full numbers anyway.
-  const int before = count("cuModuleLoadDataEx");
-  KernelImage bounded = image, full = image;
-  bounded.ptx += ".reqntid 256\n.minnctapersm 2\n";
-  EXPECT_EQ(device->load(bounded)->image().registers, 80);
-  full.shared_bytes = 100 << 10;
-  EXPECT_EQ(device->load(full)->image().registers, 80);
-  EXPECT_EQ(count("cuModuleLoadDataEx"), before);
+  driver_.bounded_logs.clear();
+  driver_.bounded_logs[".minnctapersm 8\n"] = report(0, 32);
+  // Left as they are: bounds that PTX has itself, products, and what has room for one program alone.
+  for (const char* text : {".reqntid 256\n.minnctapersm 2\n", ".maxnreg 40\n", "mma.sync.aligned.m16n8k16"}) {
+    KernelImage other = image;
+    other.ptx += text;
+    EXPECT_EQ(device->load(other)->image().registers, 80) << text;
+  }
+  KernelImage large = image;
+  large.shared_bytes = 200 << 10;
+  EXPECT_EQ(device->load(large)->image().registers, 80);
 }
 
 // The linker's code is relocatable, in which registers cannot move.
@@ -265,6 +275,7 @@ TEST_F(DriverTest, CubinOfAnotherGpu) {
   auto device = open();
   KernelImage image = softmax_image();
   image.cubin = {'o', 't', 'h', 'e', 'r'};
+  driver_.local_bytes = 0;
   auto kernel = device->load(image);  // from its PTX
   EXPECT_EQ(count("cuLinkCreate_v2"), 1);
   image.ptx.clear();

@@ -24,7 +24,6 @@ struct State {
   std::map<std::string, Result> fail;  ///< symbol: what it returns
   Result sticky = Result::Success;     ///< what every call on the context returns once a kernel has faulted
   std::string info_log, error_log;     ///< what the linker reports
-  std::string alone_log;               ///< what is reported of a program of its own; empty: what the linker reports
   std::map<std::string, std::string> bounded_logs;  ///< what the linker reports of PTX that has such a text
   std::set<std::string> absent;                     ///< symbols that the library does not have
 
@@ -63,7 +62,7 @@ struct State {
       launched_maps.push_back(static_cast<TensorMap*>(launch_params[first_map_parameter + i])->opaque[0]);
   }
 
-  int registers = 77;  ///< that functions say they take
+  int registers = 77, local_bytes = 24;  ///< that functions say they take
   std::string linked_log() const {
     for (const auto& [text, log] : bounded_logs)
       if (linked_ptx.find(text) != std::string::npos) return log;
@@ -314,8 +313,7 @@ inline void* lookup(const char* symbol) {
         [](cuda::Module* m, const void* image, unsigned n, JitOption* options, void** values) {
           for (unsigned i = 0; i < n; ++i) {
             if (options[i] == JitOption::InfoLogBuffer)
-              std::strcpy(static_cast<char*>(values[i]),
-                          (state->alone_log.empty() ? state->info_log : state->alone_log).c_str());
+              std::strcpy(static_cast<char*>(values[i]), state->info_log.c_str());
             if (options[i] == JitOption::ErrorLogBuffer)
               std::strcpy(static_cast<char*>(values[i]), state->error_log.c_str());
           }
@@ -333,7 +331,7 @@ inline void* lookup(const char* symbol) {
     });
     put(table.func_get_attribute, [](int* v, FunctionAttribute a, Function) {
       ENTER("cuFuncGetAttribute");
-      return *v = a == FunctionAttribute::NumRegs ? state->registers : 24, Result::Success;
+      return *v = a == FunctionAttribute::NumRegs ? state->registers : state->local_bytes, Result::Success;
     });
     put(table.func_set_attribute, [](Function, FunctionAttribute a, int v) {
       ENTER("cuFuncSetAttribute");
