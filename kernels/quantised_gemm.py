@@ -46,8 +46,7 @@ def of_many_rows(m):
     for n, k, warps in [(64, 64, 4), (128, 64, 8), (64, 128, 4), (128, 128, 8), (128, 64, 4), (256, 64, 16)]:
         if m * n <= (16384 if warps == 4 else 32768):
             most = min(6, ROOM // (k * (2 * m + n)))
-            for stages in sorted({min(3, most), most}):
-                found += [tile(m, n, k, warps, stages, 0), tile(m, n, k, warps, stages, 1)]
+            found += [tile(m, n, k, warps, stages, 1) for stages in sorted({min(3, most), most})]
     return found
 
 
@@ -103,12 +102,6 @@ def whole(configs, named_args):
     return kept if len(kept) > 2 else configs
 
 
-def can_share(config, named_args):
-    """Whether there are several programs a tile, about one a multiprocessor."""
-    tiles = triton.cdiv(named_args["N"], config.kwargs["BLOCK_N"]) * triton.cdiv(named_args["M"], config.kwargs["BLOCK_M"])
-    return 2 * tiles <= PROCESSORS
-
-
 def fitting(configs, named_args, **kwargs):
     """Tiles that hold all rows of A, or 96 and more of many; of one row and small groups those without tensor cores."""
     m = named_args["M"]
@@ -130,12 +123,7 @@ def fitting(configs, named_args, **kwargs):
         m = config.kwargs["BLOCK_M"]
         if config.kwargs["SHARES"] > 0 or config.kwargs["BLOCK_N"] > triton.next_power_of_2(named_args["N"]) or config.kwargs["STEP"] > named_args["K"]:
             continue
-        if rows <= 64:
-            fits = m == rows
-        else:
-            # Code that shares tiles takes more registers, and is only for tiles that are shared.
-            fits = 96 <= m < 2 * rows and (config.kwargs["PROGRAMS"] > 0) == can_share(config, named_args)
-        if fits:
+        if m == rows if rows <= 64 else m >= 96 and m < 2 * rows:
             kept.append(config)
     return kept if len(kept) > 0 else configs[-1:]
 
