@@ -56,6 +56,26 @@ TEST_F(Command, CompileTakesDivisorsAndConstants) {
   EXPECT_HAS(r.out, "%1: f64 \"factor\", %2: i64 \"n\")");
 }
 
+TEST_F(Command, EachTakesFoldersOfPackagesToImportFrom) {
+  fs::create_directories(folder_ / "packages/tools");
+  write("packages/tools/__init__.py", "");
+  write("packages/tools/numbers.py", "FACTOR = 3\n");
+  write("scaled.py",
+        "import triton\nimport triton.language as tl\nfrom tools.numbers import FACTOR\n\n"
+        "@triton.jit\ndef scaled(x):\n"
+        "    i = tl.arange(0, 16)\n"
+        "    tl.store(x + i, tl.load(x + i) * FACTOR)\n");
+  for (const char* command : {"compile", "check"}) {
+    const std::string line = fmt::format("{} scaled.py::scaled --arg x='*f32'", command);
+    EXPECT_HAS(tegula(line).err, "FACTOR") << command;
+    EXPECT_EQ(tegula(line + " --import packages").status, 0) << command;
+  }
+  for (const char* command : {"run", "explain", "debug --command quit"}) {
+    const std::string line = fmt::format("{} scaled.py::scaled --zeros x=f32[16] --device emulator", command);
+    EXPECT_EQ(tegula(line + " --import packages").status, 0) << tegula(line + " --import packages").err;
+  }
+}
+
 TEST_F(Command, DescriptorsTuplesGlobalsAndTargets) {
   write("more.py",
         "import triton\nimport triton.language as tl\nfrom constants import FACTOR\n\n"

@@ -9,6 +9,14 @@
 
 namespace tegula::cli {
 
+void add_source_options(CLI::App& app, std::vector<std::string>& globals, std::vector<std::string>& import_folders) {
+  app.add_option("--global", globals, "NAME=VALUE of a module-level name, in place of what the files give it")
+      ->allow_extra_args(false);
+  app.add_option("--import", import_folders,
+                 "Folder where packages lie that the file imports from, ahead of those of PYTHONPATH")
+      ->allow_extra_args(false);
+}
+
 void add_launch_options(CLI::App& app, LaunchOptions& options) {
   for (const dsl::LaunchOption& option : dsl::launch_options()) {
     std::string flag = fmt::format("--{}", option.info.name);

@@ -28,11 +28,12 @@ using dsl::split_assignment;
 using dsl::split_words;
 using dsl::with_constexprs;
 
-inline constexpr const char* kGlobalHelp = "NAME=VALUE of a module-level name, in place of what the files give it";
-
 /// After a mistake about pointers: a line that names the arguments whose type was not given, so
 /// that they are int32; empty if there are none.
 std::string note_of_untyped(const Kernel& kernel, const std::vector<std::string>& args, const CompileError& mistake);
+
+/// Adds --global and --import: how the names of a file that are not its own are found.
+void add_source_options(CLI::App& app, std::vector<std::string>& globals, std::vector<std::string>& import_folders);
 
 /// Adds --num-warps, --num-stages, ...: a flag for each option of options.def that can have several values; and
 /// --no-fp-fusion, --no-dependent-launch and --cooperative-grid.

@@ -32,9 +32,7 @@ void add_wanted(CLI::App& app, ListedKernel& w) {
   app.add_option("--arg", w.args, "NAME=TYPE of a launch argument, as `tegula compile` takes it")
       ->allow_extra_args(false);
   app.add_option("--constexpr", w.constexprs, "NAME=VALUE of a compile-time argument")->allow_extra_args(false);
-  app.add_option("--global", w.globals, kGlobalHelp)->allow_extra_args(false);
-  app.add_option("--import", w.import_folders, "Folder where packages lie that the file imports from")
-      ->allow_extra_args(false);
+  add_source_options(app, w.globals, w.import_folders);
   app.add_option("--when", w.when, "NAME=VALUE of a number among the arguments: launches with this value alone take it")
       ->allow_extra_args(false);
   app.add_option(

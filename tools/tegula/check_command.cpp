@@ -21,7 +21,7 @@ struct Options {
   std::vector<std::string> files;
   std::vector<std::string> args;
   std::vector<std::string> constexprs;
-  std::vector<std::string> globals;
+  std::vector<std::string> globals, import_folders;
   std::string target = "sm_90a";
   LaunchOptions launch;
   bool json = false;
@@ -79,7 +79,7 @@ int check_command(const Options& o) {
     std::optional<std::vector<std::string>> kernels;
     Json mistakes = Json::array();
     try {
-      Program program = load_program(name.file, o.globals);
+      Program program = load_program(name.file, o.globals, o.import_folders);
       kernels = program.kernels();
       program.check();
       if (o.typed()) check_typed(program, name, o);
@@ -111,7 +111,7 @@ Command add_check(CLI::App& parent) {
   app->add_option("--arg", o->args, "NAME=TYPE of a launch argument: x='*f32', eps=f32, n=i64")
       ->allow_extra_args(false);
   app->add_option("--constexpr", o->constexprs, "NAME=VALUE of a compile-time argument")->allow_extra_args(false);
-  app->add_option("--global", o->globals, kGlobalHelp)->allow_extra_args(false);
+  add_source_options(*app, o->globals, o->import_folders);
   app->add_option("--target", o->target, "GPU architecture that a kernel may ask for: sm_80, sm_90a, ...")
       ->capture_default_str();
   add_launch_options(*app, o->launch);

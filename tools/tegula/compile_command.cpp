@@ -33,7 +33,7 @@ struct Options {
   std::string target = "sm_90a";
   std::vector<std::string> args;
   std::vector<std::string> constexprs;
-  std::vector<std::string> globals;
+  std::vector<std::string> globals, import_folders;
   LaunchOptions launch;
   std::string output;
   bool times = false;
@@ -120,7 +120,7 @@ int compile_command(const Options& o) {
   KernelName name = parse_kernel_name(o.kernel);
   CompileOptions options;
   options.target = wanted_target(o.target);
-  Program program = load_program(name.file, o.globals);
+  Program program = load_program(name.file, o.globals, o.import_folders);
   Kernel kernel = find_kernel(program, name);
   LaunchOptions launch = with_constexprs(o.launch, o.constexprs);
   std::vector<ArgType> types = parse_arg_types(kernel, o.args, launch);
@@ -190,7 +190,7 @@ Command add_compile(CLI::App& parent) {
          "NAME=TYPE of a launch argument: x='*f32', eps=f32, n=i64, x='*f16:4', d='*f16[64,32]', xs='(*f32, i32)'")
       ->allow_extra_args(false);
   app->add_option("--constexpr", o->constexprs, "NAME=VALUE of a compile-time argument")->allow_extra_args(false);
-  app->add_option("--global", o->globals, kGlobalHelp)->allow_extra_args(false);
+  add_source_options(*app, o->globals, o->import_folders);
   add_launch_options(*app, o->launch);
   app->add_option("-o,--output", o->output, "Output file; standard output if not given");
   app->add_flag("--json", o->json,

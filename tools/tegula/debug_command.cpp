@@ -56,7 +56,7 @@ void record(const Options& o, Recording& recording) {
   emulator.check_races = emulator.check_nans = o.launch.check;
   emulator.seed = o.order;
   const auto device = make_emulator(emulator);  // outlives the kernels and buffers below
-  Program source = load_program(name.file, o.launch.globals);
+  Program source = load_program(name.file, o.launch.globals, o.launch.import_folders);
   Kernel kernel = find_kernel(source, name);
   LaunchOptions options = with_constexprs(o.launch.options, o.launch.constexprs);
   options.debug = 2;

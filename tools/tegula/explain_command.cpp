@@ -141,7 +141,7 @@ int explain_command(const Options& o) {
   const ExplainOptions how{.target = target, .device = device.get(), .measure = o.measure};
   for (const LaunchWords* words : all) {
     const KernelName name = parse_kernel_name(words->kernel);
-    Kernel kernel = find_kernel(load_program(name.file, words->launch.globals), name);
+    Kernel kernel = find_kernel(load_program(name.file, words->launch.globals, words->launch.import_folders), name);
     prepared.push_back(prepare(words->launch, kernel, device.get(), addresses));
     const std::vector<Arg>& args = prepared.back().args;
     auto grid = [&, expression = parse_grid(words->grid)](const Config& c) {

@@ -41,7 +41,7 @@ void LaunchTexts::add_options(CLI::App& app) {
   repeated("--zeros", zeros, "NAME=TYPE[SHAPE]: an array of zeros");
   repeated("--arg", scalars, "NAME=NUMBER: a scalar; None for no array");
   repeated("--constexpr", constexprs, "NAME=VALUE of a compile-time argument");
-  repeated("--global", globals, kGlobalHelp);
+  add_source_options(app, globals, import_folders);
   app.add_option("--device", device, "gpu or emulator; the first GPU if there is one, if not given")
       ->check(CLI::IsMember({"gpu", "emulator"}));
   app.add_option("--target", target, "The GPU that the emulator stands for");

@@ -18,7 +18,7 @@ namespace tegula::cli {
 struct LaunchTexts {
   std::string device;
   std::string target;
-  std::vector<std::string> in, random, zeros, scalars, constexprs, globals;
+  std::vector<std::string> in, random, zeros, scalars, constexprs, globals, import_folders;
   uint64_t seed = 0;
   bool check = false;        ///< by the emulator, which looks for races too
   bool takes_types = false;  ///< an array may be told by its type alone, --arg x='*f32'

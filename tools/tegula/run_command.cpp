@@ -69,7 +69,7 @@ int run_command(const Options& o) {
   std::shared_ptr<Device> device;  // outlives the kernels and buffers below
   KernelName name = parse_kernel_name(o.kernel);
   GridExpression grid = parse_grid(o.grid);
-  Program program = load_program(name.file, o.launch.globals);
+  Program program = load_program(name.file, o.launch.globals, o.launch.import_folders);
   Kernel kernel = find_kernel(program, name);
   LaunchOptions options = with_constexprs(o.launch.options, o.launch.constexprs);
   if (o.launch.check) options.debug = 1;

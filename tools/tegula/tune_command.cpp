@@ -102,7 +102,7 @@ int tune_command(const Options& o) {
   KernelName name = parse_kernel_name(o.kernel);
   GridExpression grid = parse_grid(o.grid);
   if (o.refresh && o.pinned) throw UsageError("--refresh and --pinned exclude each other");
-  Program program = load_program(name.file, o.launch.globals);
+  Program program = load_program(name.file, o.launch.globals, o.launch.import_folders);
   Kernel kernel = find_kernel(program, name);
   LaunchOptions options = with_constexprs(o.launch.options, o.launch.constexprs);
   LaunchValues values(o.launch, kernel);
