@@ -201,7 +201,8 @@ int64_t Multiprocessor::programs_with(int registers_per_thread) const {
 Linked link_ptx_for(const Multiprocessor& on, const Driver& driver, const std::string& ptx, std::string_view kernel) {
   // How many registers a spilled word wants: words that are not needed at the same time share one.
   constexpr double kRegistersOfWord = 0.6, kWordBytes = 4;
-  if (bounds_registers(ptx) || multiplies(ptx)) return link_ptx(driver, ptx, kernel);
+  constexpr size_t kLongText = 100'000;  // each link of more takes a good part of a second
+  if (bounds_registers(ptx) || multiplies(ptx) || ptx.size() > kLongText) return link_ptx(driver, ptx, kernel);
   for (int64_t programs = on.programs; programs > 1;) {
     Linked tried = link_and_ask(driver, ptx, kernel, programs);
     if (tried.spill_bytes <= 0) return tried;

@@ -34,7 +34,7 @@ struct Multiprocessor {
 /// The same, with registers for as many programs at a time as is possible without spills. In the linker's relocatable
 /// code the compiler takes registers as it likes, often so many that half as many programs run, whereas of a program of
 /// its own it sees to about the number that is found here. Left as they are: kernels that multiply matrices by
-/// instructions, which use registers to wait less, and PTX that bounds its registers itself.
+/// instructions, which use registers to wait less, PTX that bounds its registers itself, and PTX of more than 100 KB.
 Linked link_ptx_for(const Multiprocessor& on, const Driver& driver, const std::string& ptx, std::string_view kernel);
 
 /// The same, as a program of its own that is loaded as `module`. The linker takes relocatable code alone, in which the
