@@ -201,15 +201,17 @@ class Reduction : Combining {
 
   int lanes_elements() const { return 1 << (5 - std::popcount(idle_bits() & 31)); }
 
-  // Whether most lanes hold elements of their own, and more elements or partial results than one access covers. Side by
-  // side, the partial results of one element would make the lanes' accesses fall on few banks.
+  // Whether as many lanes hold elements of their own as one wavefront serves, and more elements or partial results than
+  // one access covers. Side by side, the partial results of one element would make the lanes' accesses fall on few
+  // banks.
   bool lies_along_lanes() const {
     int width = 4;
     for (const ir::Value* x : op_.operands) width = int(std::min<int64_t>(width, 16 / element_bytes(x)));
-    return lanes_elements() >= 16 && (partial_.size() >= 4 || 1 << warps_.size() > width);
+    return lanes_elements() >= 8 && (partial_.size() >= 4 || 1 << warps_.size() > width);
   }
 
   // The threads' elements lie side by side, in vectors of some that a thread has, then all of the next warp's partials.
+  // Of many warps, lanes that hold the same elements each take a share, and combine these among each other.
   void reduce_warps_along_lanes() {
     const int warps = 1 << warps_.size();
     const uint32_t idle = idle_bits();
@@ -231,19 +233,33 @@ class Reduction : Combining {
         l_.store_shared(place(i, r, bits_of_thread(along)), values, writer, op_.loc);
       }
     l_.barrier(op_.loc);
+    const std::vector<int> sharing = lanes_that_share(warps);
+    const int taken = warps >> sharing.size();  // by each of them
+    auto row = [&](int k) { return l_.b.CreateOr(bits_of_thread(sharing), l_.i32(int64_t(k) << sharing.size())); };
     size_t together = 1;  // partial results whose vectors are read at a time
     for (size_t i = 0; i < begin.size(); ++i) together = std::max(together, width_of(i));
     for (size_t first = 0; first < partials.size(); first += together) {
-      std::vector<std::vector<Group>> groups(together, std::vector<Group>(size_t(warps), Group(begin.size(), nullptr)));
+      std::vector<std::vector<Group>> groups(together, std::vector<Group>(size_t(taken), Group(begin.size(), nullptr)));
       for (size_t i = 0; i < begin.size(); ++i)
         for (size_t r = 0; r < together; r += width_of(i))
-          for (int warp = 0; warp < warps; ++warp) {
-            const Regs read = l_.load_shared(place(i, first + r, l_.i32(warp)),
-                                             l_.element_type(op_.operand(int(i))->type), int(width_of(i)), op_.loc);
-            for (size_t k = 0; k < width_of(i); ++k) groups[r + k][size_t(warp)][i] = read[k];
+          for (int k = 0; k < taken; ++k) {
+            const Regs read = l_.load_shared(place(i, first + r, row(k)), l_.element_type(op_.operand(int(i))->type),
+                                             int(width_of(i)), op_.loc);
+            for (size_t e = 0; e < width_of(i); ++e) groups[r + e][size_t(k)][i] = read[e];
           }
       for (size_t r = 0; r < together; ++r) *partials[first + r] = combine_all(std::move(groups[r]));
     }
+    for (int bit : sharing) combine_with_lane(1 << bit);
+  }
+
+  // Bits of lanes that hold the same elements, as many as leave each lane the partial results of four warps or more:
+  // to read fewer takes less time than the exchanges.
+  std::vector<int> lanes_that_share(int warps) const {
+    constexpr int kLeast = 4;
+    std::vector<int> bits;
+    for (int bit = 0; bit < layout_.in_bits(Dim::Lane) && warps >> bits.size() > kLeast; ++bit)
+      if (layout_.free_mask(Dim::Lane) >> bit & 1 || moves_along_axis(Dim::Lane, bit)) bits.push_back(bit);
+    return bits;
   }
 
   // A loop alternates between two areas, with a barrier each. A block that stores to one area again knows from the

@@ -442,7 +442,8 @@ def sum_of(x_ptr, n):
   EXPECT_EQ(loads("16"), 16 * 4 + 4);
 }
 
-// Sums over four warps of columns that lanes hold, four of them together.
+// Sums of columns over warps: the partial results of a thread's columns lie side by side. Where lanes hold the same
+// columns, each reads those of four warps, and they exchange their sums.
 TEST(PtxInstructions, PartialSumsLieAlongLanes) {
   const char* text = R"(
 import triton
@@ -450,17 +451,27 @@ import triton.language as tl
 
 
 @triton.jit
-def columns(x_ptr, out_ptr):
-    row, col = tl.arange(0, 64), tl.arange(0, 128)
-    tl.store(out_ptr + col, tl.sum(tl.load(x_ptr + row[:, None] * 128 + col[None, :]), axis=0))
+def columns(x_ptr, out_ptr, COLS: tl.constexpr):
+    row, col = tl.arange(0, 64), tl.arange(0, COLS)
+    tl.store(out_ptr + col, tl.sum(tl.load(x_ptr + row[:, None] * COLS + col[None, :]).to(tl.float32), axis=0))
 )";
-  const ArgType pointer{.elem = Elem::F32, .pointer = true, .divisible_by = 16};
-  const std::string ptx = Program::parse(text, "columns.py")
-                              .kernel("columns")
-                              .compile(std::vector{pointer, pointer}, {.num_warps = 4}, "sm_80")
-                              .ptx;
-  EXPECT_EQ(count(ptx, "st\\.shared\\.v4"), 1) << ptx;
-  EXPECT_EQ(count(ptx, "ld\\.shared\\.v4"), 4) << ptx;
+  auto compiled = [&](Elem elem, int columns, int num_warps) {
+    const ArgType x{.elem = elem, .pointer = true, .divisible_by = 16};
+    const ArgType out{.elem = Elem::F32, .pointer = true, .divisible_by = 16};
+    return Program::parse(text, "columns.py")
+        .kernel("columns")
+        .compile(std::vector{x, out}, {.constexprs = {{"COLS", columns}}, .num_warps = num_warps}, "sm_80")
+        .ptx;
+  };
+  auto expect = [](const std::string& ptx, int stores, int loads, int exchanges) {
+    EXPECT_EQ(count(ptx, "st\\.shared\\.v4"), stores) << ptx;
+    EXPECT_EQ(count(ptx, "st\\.shared\\.b32"), 0) << ptx;
+    EXPECT_EQ(count(ptx, "ld\\.shared\\.v4"), loads) << ptx;
+    EXPECT_EQ(count(ptx, "shfl\\."), exchanges) << ptx;
+  };
+  expect(compiled(Elem::F32, 128, 4), 1, 4, 0);
+  // Lanes hold 8 columns each and share them by four: two bits of the lane among rows, and the same among warps.
+  expect(compiled(Elem::BF16, 64, 16), 2, 2 * 4, 2 * 8 + 2 * 8);
 }
 
 TEST(PtxInstructions, RegisterLimit) {
