@@ -16,7 +16,7 @@ class MaskBounds {
 
   bool empty() const { return least_.empty(); }
   /// Whether the value is not negative wherever the mask is true, as far as its expression tells: sums of what the mask
-  /// bounds, constants and what is never negative. They are presumed not to overflow.
+  /// bounds, constants and what is never negative. Signed ones of 32 bits and more are presumed not to overflow.
   bool non_negative(const ir::Value* value) const;
 
  private:

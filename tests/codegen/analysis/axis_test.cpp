@@ -290,6 +290,17 @@ TEST_F(Axis, MasksTellWhatIsNotNegative) {
   };
   EXPECT_TRUE(is_moved_non_negative(Elem::I32));
   EXPECT_FALSE(is_moved_non_negative(Elem::I16));
+  // So may numbers without a sign: the mask is true of the first eight as well.
+  auto without_sign = [&](int64_t v) { return b.constant(Type::tile(Elem::U32, {128}), v); };
+  auto wide = [&](int64_t v) { return b.constant(Type::tile(Elem::I64, {128}), v); };
+  Value* count = b.cast(b.arange(0, 128), Elem::U32);
+  Value* before_64 = b.rem(b.sub(b.cast(count, Elem::I64), wide(64)), wide(64));
+  Value* of_count = b.addptr(b.splat(pointer(Elem::F16), {128}), before_64);
+  EXPECT_EQ(width(of_count, b.ge(count, without_sign(72))), 8);
+  EXPECT_EQ(width(of_count, b.ge(b.sub(count, without_sign(8)), without_sign(64))), 1);
+  Value* moved = b.cast(b.add(count, without_sign((int64_t(1) << 32) - 8)), Elem::I64);
+  Value* of_moved = b.addptr(b.splat(pointer(Elem::F16), {128}), b.rem(b.sub(moved, wide(64)), wide(64)));
+  EXPECT_EQ(width(of_moved, b.ge(count, without_sign(8))), 1);
   // Rows that the mask knows are no columns.
   Value* square = b.rem(b.sub(b.expand_dims(b.arange(0, 64), 0), b.constant(Type::tile(Elem::I32, {1, 64}), 32)),
                         b.constant(Type::tile(Elem::I32, {1, 64}), 128));
