@@ -11,8 +11,8 @@
 // target has such copies: they move 4, 8 or 16 bytes of a thread and fill with zeros. Where products multiply from
 // registers, elements of 8 bits may be computed with on the way, as weights that are widened: they are copied as they
 // are, and come from their place in the layout that the product wants. So are those from which A of a product that runs
-// beside the program is computed, if its sums are carried by the loop. Products whose plan has them run
-// beside the program get B from a place, and A from there or as fragments in registers (OperandForm); what comes in
+// beside the program is computed, but not transposed, if its sums are carried by the loop. Products whose plan has them
+// run beside the program get B from a place, and A from there or as fragments in registers (OperandForm); what comes in
 // other registers is stored: once before the product's loop where it comes from there, a transposed value before it is
 // transposed, and one that several products take once. Elements of 8 bits that lie in their place as the instruction
 // cannot read them, as V of attention in rows, are transposed into another one, which is done beside the loop's first
@@ -129,7 +129,7 @@ class CopyStager {
       const std::vector<const Op*>& of = users[v];
       return known[v] = !of.empty() && std::all_of(of.begin(), of.end(), [&](const Op* op) {
                if (op->opcode == Opcode::Dot)
-                 return v != op->operands[2] && (is_loaded(v) || !runs_beside(*op) || is_widened(*op, v));
+                 return v != op->operands[2] && (is_loaded(v) || !runs_beside(*op) || is_widened(*op, v, is_load));
                const bool passes = op->opcode == Opcode::Trans || (op->has(Elementwise) && comes_of_bytes(*op)) ||
                                    (is_regrouped_bytes(*op) && only_widened(op->result(), users));
                return passes && op->parent == loop.regions[0].get() && only_multiplied(op->result());
@@ -161,18 +161,19 @@ class CopyStager {
   }
   // Whether the op puts what is computed from loaded elements of 8 bits into another shape.
   static bool is_regrouped_bytes(const Op& op) {
-    return !op.has(Elementwise) && keeps_elements(op) &&
-           is_widened_from(op.operand(0), [](const Op& from) { return from.opcode == Opcode::Load; });
+    return !op.has(Elementwise) && keeps_elements(op) && is_widened_from(op.operand(0), is_load);
   }
-  // Whether the product reads the value as fragments if it is computed from bytes in a place.
-  static bool is_widened(const Op& dot, const Value* v) {
-    return dot.opcode == Opcode::Dot && dot.operand(0) == v && v != dot.operand(1) && family_of(dot).can_widen(dot, 0);
+  static bool is_load(const Op& op) { return op.opcode == Opcode::Load; }
+  // Whether the product reads the value as fragments if it gets the bytes that `is_source` gives from a place.
+  static bool is_widened(const Op& dot, const Value* v, const std::function<bool(const Op&)>& is_source) {
+    return dot.opcode == Opcode::Dot && dot.operand(0) == v && v != dot.operand(1) &&
+           family_of(dot).can_widen(dot, 0) && is_widened_from(v, is_source);
   }
   // Whether such products alone take the value, and what follows from it.
   bool only_widened(const Value* v, const std::unordered_map<const Value*, std::vector<const Op*>>& users) const {
     const auto of = users.find(v);
     return of != users.end() && std::ranges::all_of(of->second, [&](const Op* op) {
-             return is_widened(*op, v) ||
+             return is_widened(*op, v, is_load) ||
                     (keeps_elements(*op) && op->results.size() == 1 && only_widened(op->result(), users));
            });
   }
@@ -194,9 +195,7 @@ class CopyStager {
       for (int i : {0, 1}) {
         const Value* v = untransposed(op->operands[i]);
         const bool is_stored = operand_form(*op, i, is_copied) == OperandForm::Stored || is_transposed(*op, i);
-        if (i == 0 && is_widened(*op, v) &&
-            is_widened_from(v, [&](const Op& from) { return is_copied(from.result()); }))
-          continue;
+        if (i == 0 && is_widened(*op, v, [&](const Op& from) { return is_copied(from.result()); })) continue;
         if (is_stored && seen.insert(v).second) stored.push_back({v->type, &loop, home(v) == &body});
       }
     }
