@@ -114,36 +114,53 @@ class CopyStager {
 
  private:
   bool stage(Op& loop) {
-    std::vector<Op*> loads = loads_ahead(loop);
-    std::unordered_map<const Value*, std::vector<const Op*>> users;
-    walk(*loop.regions[0], [&](const Op& op) {
-      for (const Value* v : op.operands)
-        if (v) users[v].push_back(&op);
-    });
-    // Nothing but dots take it, transposed or not. Of 8 bits also what is computed from it element by element, for dots
-    // that multiply from registers (fragments may be regrouped, too): what others take is stored once more, an
-    // iteration ahead.
-    std::unordered_map<const Value*, bool> known;
-    std::function<bool(const Value*)> only_multiplied = [&](const Value* v) {
-      if (const auto found = known.find(v); found != known.end()) return found->second;
-      const std::vector<const Op*>& of = users[v];
-      return known[v] = !of.empty() && std::all_of(of.begin(), of.end(), [&](const Op* op) {
-               if (op->opcode == Opcode::Dot)
-                 return v != op->operands[2] && (is_loaded(v) || !runs_beside(*op) || is_widened(*op, v, is_load));
-               const bool passes = op->opcode == Opcode::Trans || (op->has(Elementwise) && comes_of_bytes(*op)) ||
-                                   (is_regrouped_bytes(*op) && only_widened(op->result(), users));
-               return passes && op->parent == loop.regions[0].get() && only_multiplied(op->result());
-             });
-    };
-    std::erase_if(loads, [&](Op* load) {
-      return load->opcode != Opcode::Load || !only_multiplied(load->result()) || !copyable(*load);
-    });
+    const std::vector<Op*> loads = loads_to_copy(loop);
     if (loads.empty()) return false;
     std::vector<Places::Planned> planned = stored(loop, loads);
     for (const Op* load : loads) planned.push_back({load->result()->type, &loop, true});
     if (!places_.have_room(planned, {}, *loop.regions[0]->terminator())) return false;
     for (Op* load : loads) copy(loop, *load);
     return true;
+  }
+
+  // Those that nothing but dots take, transposed or not. Of 8 bits also those from which dots' operands are computed
+  // element by element, for dots that multiply from registers (fragments may be regrouped, too): what others take is
+  // stored once more, an iteration ahead.
+  std::vector<Op*> loads_to_copy(Op& loop) {
+    std::unordered_map<const Value*, std::vector<const Op*>> users;
+    walk(*loop.regions[0], [&](const Op& op) {
+      for (const Value* v : op.operands)
+        if (v) users[v].push_back(&op);
+    });
+    using Answers = std::unordered_map<const Value*, bool>;
+    // Whether the value has users in the loop, and something holds of all of them.
+    auto of_all_users = [&](const Value* v, Answers& known, auto holds) {
+      if (const auto found = known.find(v); found != known.end()) return found->second;
+      const std::vector<const Op*>& of = users[v];
+      return known[v] = !of.empty() && std::ranges::all_of(of, [&](const Op* op) { return holds(*op); });
+    };
+    Answers widened, multiplied;
+    // Whether only products that read the value as fragments take it, and what follows from it.
+    std::function<bool(const Value*)> only_widened = [&](const Value* v) {
+      return of_all_users(v, widened, [&](const Op& op) {
+        return is_widened(op, v, is_load) ||
+               (keeps_elements(op) && op.results.size() == 1 && only_widened(op.result()));
+      });
+    };
+    std::function<bool(const Value*)> only_multiplied = [&](const Value* v) {
+      return of_all_users(v, multiplied, [&](const Op& op) {
+        if (op.opcode == Opcode::Dot)
+          return v != op.operands[2] && (is_loaded(v) || !runs_beside(op) || is_widened(op, v, is_load));
+        const bool passes = op.opcode == Opcode::Trans || (op.has(Elementwise) && comes_of_bytes(op)) ||
+                            (is_regrouped_bytes(op) && only_widened(op.result()));
+        return passes && op.parent == loop.regions[0].get() && only_multiplied(op.result());
+      });
+    };
+    std::vector<Op*> loads = loads_ahead(loop);
+    std::erase_if(loads, [&](Op* load) {
+      return load->opcode != Opcode::Load || !only_multiplied(load->result()) || !copyable(*load);
+    });
+    return loads;
   }
 
   // Whether the op computes one value of elements of 8 bits that are loaded, and of nothing else that is loaded as a
@@ -168,14 +185,6 @@ class CopyStager {
   static bool is_widened(const Op& dot, const Value* v, const std::function<bool(const Op&)>& is_source) {
     return dot.opcode == Opcode::Dot && dot.operand(0) == v && v != dot.operand(1) &&
            family_of(dot).can_widen(dot, 0) && is_widened_from(v, is_source);
-  }
-  // Whether such products alone take the value, and what follows from it.
-  bool only_widened(const Value* v, const std::unordered_map<const Value*, std::vector<const Op*>>& users) const {
-    const auto of = users.find(v);
-    return of != users.end() && std::ranges::all_of(of->second, [&](const Op* op) {
-             return is_widened(*op, v, is_load) ||
-                    (keeps_elements(*op) && op->results.size() == 1 && only_widened(op->result(), users));
-           });
   }
   static bool is_loaded(const Value* v) {
     const Op* op = untransposed(const_cast<Value*>(v))->def;

@@ -164,5 +164,29 @@ TEST(WidenedOperands, AsFp32AreMultipliedAsTheyAre) {
   }
 }
 
+// Each number from the one before in two ways: 2^40 ways from the bytes to the product, none of which is gone twice.
+TEST(WidenedOperands, InManyWays) {
+  std::string text =
+      "import triton\nimport triton.language as tl\n"
+      "@triton.jit\ndef product(out, w, x, K, M: tl.constexpr, N: tl.constexpr):\n"
+      "    m, n, d = tl.arange(0, M), tl.arange(0, N), tl.arange(0, 64)\n"
+      "    acc = tl.zeros((M, N), tl.float32)\n"
+      "    for k in range(0, K, 64):\n"
+      "        q = tl.load(w + m[:, None] * (K // 2) + (k // 2 + tl.arange(0, 32))[None, :])\n"
+      "        q = tl.reshape(tl.broadcast_to(q[:, :, None], [M, 32, 2]), [M, 64])\n";
+  for (int i = 0; i < 40; ++i) text += "        q = q ^ (q >> 1)\n";
+  text +=
+      "        x_ptrs = x + (k + d)[:, None] * N + n[None, :]\n"
+      "        acc = tl.dot(q.to(tl.float16), tl.load(x_ptrs), acc)\n"
+      "    tl.store(out + m[:, None] * N + n[None, :], acc)\n";
+  auto pointer = [](Elem elem) { return ArgType{.elem = elem, .pointer = true, .divisible_by = 16}; };
+  const std::vector<ArgType> types{
+      pointer(Elem::F32), pointer(Elem::U8), pointer(Elem::F16), {.elem = Elem::I32, .divisible_by = 16}};
+  const std::string made =
+      Program::parse(text).kernel("product").compile(types, {.constexprs = {{"M", 64}, {"N", 64}}}, "sm_90a").ptx;
+  EXPECT_GT(count(made, "wgmma.mma_async"), 0);
+  EXPECT_EQ(count(made, "ld.global"), 0) << "the bytes are copied";
+}
+
 }  // namespace
 }  // namespace tegula
