@@ -34,13 +34,13 @@ class Binary:
 
 
 def leaves_much_over(function, config):
-    """Whether a kernel's last block reaches far beyond what it reduces, if its text says how much that is, by a quarter of
-    it or more, and the last one of half the size less far."""
+    """Whether a kernel's last block reaches beyond what it reduces by a quarter of it or more, and the last one of half the
+    size less far. False where the kernel's text does not say how much it reduces."""
     size, block = sizes_ahead(function).get("r0_numel"), config.kwargs.get("R0_BLOCK")
     if not size or not block:
         return False
-    covered = -(-size // block) * block
-    return covered >= size + size // 4 and -(-size // (block // 2)) * (block // 2) < covered
+    covered_by = lambda extent: -(-size // extent) * extent
+    return 4 * covered_by(block) >= 5 * size and covered_by(block // 2) < covered_by(block)
 
 
 def make_result_class(heuristics):
@@ -181,7 +181,7 @@ def prepare(autotuner, compile_meta, options):
 # ---- Timing of configurations
 
 
-def measure(autotuner, launcher, *args, **kwargs):
+def measure(autotuner, launcher, *args, with_profiler=False, **kwargs):
     """Milliseconds of a launch, in place of Inductor's bench(). Ahead of each launch Inductor clones what the kernel
     writes in place, or copies it back from the host, within the time that it takes: it compares the copies. Here
     these are made once, around all launches. Not so for kernels of others, for those whose results Inductor sets to
@@ -191,13 +191,13 @@ def measure(autotuner, launcher, *args, **kwargs):
                if name in autotuner.mutated_arg_names]
     repeatable = written and all(x.is_floating_point() for x in written)
     if not repeatable or autotuner.custom_kernel or autotuner.reset_to_zero_arg_names:
-        return by_inductor(autotuner, launcher, *args, **kwargs)
+        return by_inductor(autotuner, launcher, *args, with_profiler=with_profiler, **kwargs)
     on_host = autotuner.copy_args_to_cpu_if_needed(*args, **kwargs)
     clones = autotuner.maybe_clone_args(on_host, *args, **kwargs)
     done_once = {"copy_args_to_cpu_if_needed": lambda *_, **__: {}, "maybe_clone_args": lambda *_, **__: clones}
     try:
         vars(autotuner).update(done_once)
-        return by_inductor(autotuner, launcher, *args, **kwargs)
+        return by_inductor(autotuner, launcher, *args, with_profiler=with_profiler, **kwargs)
     finally:
         for name in done_once:
             vars(autotuner).pop(name, None)

@@ -377,6 +377,8 @@ class Inductor(unittest.TestCase):
         wanted = lambda block: inductor.leaves_much_over(text, triton.Config({"XBLOCK": 2, "R0_BLOCK": block}))
         self.assertEqual([wanted(block) for block in (1024, 512, 256, 128)], [True, True, False, False])
         self.assertFalse(inductor.leaves_much_over(text, triton.Config({"XBLOCK": 2})))
+        text.src = "def k(r0_numel):\n    r0_numel = 3\n"
+        self.assertEqual([wanted(block) for block in (8, 4, 1)], [True, False, False])
         text.src = "def k(r0_numel):\n    pass\n"
         self.assertFalse(wanted(1024))
         self.assertEqual(inductor.Binary(True).n_regs, 255)
@@ -408,8 +410,10 @@ class Inductor(unittest.TestCase):
             self.assertEqual(len(clones), 1)
             self.assertGreater(len(launches), 1)
             self.assertEqual(len(set(launches)), 1)
+            tuned.bench(launch, x, 50, with_profiler=False)  # as Inductor's bandwidth profiles call it
+            self.assertEqual(len(clones), 2)
             tuned.bench(launch, numbers, 50)  # whose values may be indices: in Inductor's way
-            self.assertGreater(len(clones), 2)
+            self.assertGreater(len(clones), 3)
         finally:
             type(tuned).maybe_clone_args = clone
         torch.testing.assert_close(x, torch.ones(50))
