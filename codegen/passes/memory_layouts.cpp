@@ -106,7 +106,9 @@ LinearLayout MemoryLayouts::find_layout(const Group& group) const {
     if (price < best_price) best = std::move(tried), best_price = price, best_width = is_plain ? width : 0;
   };
   auto holding = [&](const std::vector<Run>& held) { return thread_layout(shape, order, held, blocks_); };
-  const int64_t most = best_price > price_of(accesses, best, least) ? widest(accesses) : kMostHeld;
+  // For the sake of reductions a thread holds no more side by side than an instruction accesses.
+  const bool reduces = with_reductions && price_of_reductions(group, best) > 0;
+  const int64_t most = reduces ? widest(accesses) : kMostHeld;
   for (int held = 2 * least; held <= std::min(limit, most); held *= 2)
     consider(holding({{order[0], held}}), held, true);
   for (const Run& run : repeated_runs(ops, order[0], elements / threads)) {
