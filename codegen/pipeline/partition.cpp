@@ -393,8 +393,8 @@ Partition::Registers Partition::share_registers(bool bulk, int64_t groups) const
 
 // Measured on an H200. A loop that only sums up gains if its copies are bulk copies: they then cost its warps nothing,
 // not even a barrier, while threads that copy keep no more of them under way than the warps themselves would; so does
-// one that computes its product's fragments, whose warpgroups then need not wait for each other. Others
-// gain with two warpgroups or more that share an SM with no other program: one computes while the other one multiplies.
+// one that computes its product's fragments, whose warpgroups then need not wait for each other. Others gain with two
+// warpgroups or more that share an SM with no other program: one computes while the other one multiplies.
 // Warps that copy take registers as well, and what the program then spills costs more than they gain: so a program that
 // takes nearly all registers is left alone. (Registers of products' operands are not counted in full.)
 bool Partition::pays(const LoopSchedule& schedule, int64_t slots, bool bulk) const {

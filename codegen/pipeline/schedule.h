@@ -19,8 +19,8 @@ struct LoopSchedule {
   /// Whether it is the only product and the loop only accumulates its sums, so that they may stay in flight from one
   /// iteration to the next.
   bool sums_up = false;
-  /// The same of a product whose first operand each iteration computes in registers: its sums are waited for at once,
-  /// as the next iteration computes in the same registers.
+  /// The same of a product whose first operand each iteration computes in registers, of which sums_up is false: its
+  /// sums are waited for in the iteration, as the next one computes in the same registers.
   bool has_fragments = false;
 };
 

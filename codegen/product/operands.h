@@ -14,9 +14,10 @@ int untransposed_k_axis(const ir::Op& dot, int operand);
 /// Whether it is read from a place in shared memory.
 bool is_place_read(const ir::Value* operand);
 
-/// Whether an op computes its result element by element or only puts elements into another shape.
+/// Whether an op computes its results element by element, or only puts elements into another shape in their order.
 bool keeps_elements(const ir::Op& op);
-/// Whether a value is computed by such ops from elements of 8 bits that an op gives of which `is_source` is true.
+/// Whether a tile is computed by such ops from a tile of 8-bit elements, perhaps among others, whose op `is_source`
+/// accepts.
 bool is_widened_from(const ir::Value* value, const std::function<bool(const ir::Op&)>& is_source);
 
 /// Where the operand of a dot that will run beside the program is.

@@ -506,7 +506,8 @@ class Wgmma final : public ProductFamily {
     return (can_widen(dot, 0) && is_widened_from(dot.operand(0), is_read)) || SumSearch(*this).finds(dot.operand(0));
   }
 
-  /// Where a loop does not carry the sums, theirs are needed twice, which leaves no registers for fragments.
+  /// A, of products whose sums a loop carries. Others are added to other sums afterwards: two sets of registers, which
+  /// leave none for fragments.
   bool can_widen(const ir::Op& dot, int operand) const override {
     return operand == 0 && plan_of(dot).parts_n == 1 && !dot.operand(2)->def;
   }
