@@ -200,8 +200,9 @@ TEST_F(DriverTest, AsManyProgramsRunAsFitWithoutSpills) {
   driver_.bounded_logs.clear();
   driver_.bounded_logs[".minnctapersm 8\n"] = report(0, 32);
   // Left as they are: bounds that PTX has itself, products, long texts, and what has room for one program alone.
-  for (const std::string& text : {std::string(".reqntid 256\n.minnctapersm 2\n"), std::string(".maxnreg 40\n"),
-                                  std::string("mma.sync.aligned.m16n8k16"), std::string(100'000, ' ')}) {
+  const std::vector<std::string> left{".reqntid 256\n.minnctapersm 2\n", ".maxnreg 40\n", "mma.sync.aligned.m16n8k16",
+                                      std::string(100'000, ' ')};
+  for (const std::string& text : left) {
     KernelImage other = image;
     other.ptx += text;
     EXPECT_EQ(device->load(other)->image().registers, 80) << text.substr(0, 80);

@@ -92,7 +92,7 @@ class Memory:
     def load(self, shape, type_):
         if type_ == "int1":
             return f"({self.load(shape, 'int32')} > {self.pick(-3, 0, 2)})"
-        places, span = self.places(shape)
+        places = self.places_within(LENGTH // 2, shape)  # the other half is for the offset
         offset = self.pick("", "", f" + {self.pick(1, 4, 16, 64)}", " + n * 16", " + m", " + pid * 32",
                            *(f" + {k} * {self.pick(8, 16, 128)}" for k in self.counters))
         array = self.array(f"in_{type_}{self.pick('', '', '_b')}", type_)
