@@ -1,4 +1,5 @@
-// The identity of this build of the compiler: its linker build id, a hash of everything linked in.
+// The identity of this build: the linker's build ids, hashes of everything linked in, of the compiler and of the
+// runtime, which says how the driver is to assemble what the compiler made.
 #include <elf.h>
 #include <fmt/format.h>
 #include <link.h>
@@ -7,6 +8,7 @@
 
 #include "codegen/compile.h"
 #include "runtime/base/check.h"
+#include "runtime/sealing.h"
 
 namespace tegula {
 
@@ -45,14 +47,21 @@ int visit(dl_phdr_info* object, size_t, void* data) {
   return 1;
 }
 
+// The build id of the loaded object that contains the address.
+std::string build_id_at(uintptr_t address) {
+  Search search{address, {}};
+  dl_iterate_phdr(visit, &search);
+  TEGULA_CHECK(!search.build_id.empty(), "linked without --build-id");
+  return search.build_id;
+}
+
 }  // namespace
 
 std::string compiler_version() {
   static const std::string version = [] {
-    Search search{reinterpret_cast<uintptr_t>(&compiler_version), {}};
-    dl_iterate_phdr(visit, &search);
-    TEGULA_CHECK(!search.build_id.empty(), "linked without --build-id");
-    return "tegula " + search.build_id;
+    const std::string compiler = build_id_at(reinterpret_cast<uintptr_t>(&compiler_version));
+    const std::string runtime = build_id_at(reinterpret_cast<uintptr_t>(&may_compile));
+    return "tegula " + (runtime == compiler ? compiler : compiler + "+" + runtime);
   }();
   return version;
 }
