@@ -119,7 +119,12 @@ class Bodies {
     auto callee = module_.getOrInsertFunction(kBodyPrefix + info.body, llvm::FunctionType::get(result, args, false));
     auto* f = llvm::cast<Function>(callee.getCallee());
     f->setDoesNotThrow();
-    if (pure && !convergent) f->setDoesNotAccessMemory(), f->addFnAttr(llvm::Attribute::WillReturn);
+    if (pure && !convergent) {
+      // Of several numbers it takes or gives the places alone.
+      const bool by_place = llvm::is_contained(args, pointer);
+      by_place ? f->setOnlyAccessesArgMemory() : f->setDoesNotAccessMemory();
+      f->addFnAttr(llvm::Attribute::WillReturn);
+    }
     return callee;
   }
 

@@ -354,6 +354,43 @@ TEST(Float8Products, OnEveryPath) {
     check_product<float8e4nv, float8e5>(32, 16, 96, product_options(32, 16, 48, 2), {1}, transposed);
 }
 
+// A product whose operands a hardware function widens, word by word, beside a function that is long enough to be
+// called.
+TEST(Float8Products, BesideLongFunctions) {
+  const char* text = R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(out_ptr, sines_ptr, a_ptr, x_ptr):
+    i, j, k = tl.arange(0, 16)[:, None], tl.arange(0, 16)[None, :], tl.arange(0, 32)
+    sines = tl.sin(tl.load(x_ptr + k))
+    c = tl.dot(tl.load(a_ptr + i * 32 + k[None, :]), tl.load(a_ptr + k[:, None] * 16 + j))
+    tl.store(sines_ptr + k, sines)
+    tl.store(out_ptr + i * 16 + j, c)
+)";
+  std::vector<float8e4nv> a;
+  for (int i = 0; i < 512; ++i) a.push_back(float8e4nv(float(i * 7 % 31 - 15) / 4));
+  const std::vector<float> x(32, -2.0f);
+  for (auto& device : devices())
+    for (int num_warps : {1, 2, 4}) {
+      Buffer da(*device, a), dx(*device, x), out(*device, 256 * sizeof(float)), sines(*device, 32 * sizeof(float));
+      Program::parse(text, "sines.py")
+          .kernel("kernel")
+          .launch(*device, {1}, {.num_warps = num_warps}, out.as<float>(), sines.as<float>(), da.as<float8e4nv>(),
+                  dx.as<float>());
+      const auto c = out.download<float>();
+      for (int i = 0; i < 16; ++i)
+        for (int j = 0; j < 16; ++j) {
+          float sum = 0;
+          for (int k = 0; k < 32; ++k) sum += float(a[size_t(i * 32 + k)]) * float(a[size_t(k * 16 + j)]);
+          ASSERT_EQ(c[size_t(i * 16 + j)], sum) << device->info().name << ", " << num_warps << " warps";
+        }
+      EXPECT_NEAR(sines.download<float>()[31], std::sin(-2.0f), 1e-6);
+    }
+}
+
 // wgmma reads float8 along K alone: rows of B are transposed in shared memory.
 TEST(Float8Products, Instructions) {
   auto ptx = [](Elem a, Elem b, bool transposed, const char* target) {
