@@ -10,6 +10,7 @@ BITS = {
     for t in ["int1", *INTEGERS, *FLOATS, *FLOAT8]
 }
 LENGTH = 12288  # of the arrays that kernels read
+MOST_OFFSET = 2048  # at which a tile begins in one
 
 
 class Memory:
@@ -92,7 +93,7 @@ class Memory:
     def load(self, shape, type_):
         if type_ == "int1":
             return f"({self.load(shape, 'int32')} > {self.pick(-3, 0, 2)})"
-        places = self.places_within(LENGTH // 2, shape)  # the other half is for the offset
+        places = self.places_within(LENGTH - MOST_OFFSET, shape)
         offset = self.pick("", "", f" + {self.pick(1, 4, 16, 64)}", " + n * 16", " + m", " + pid * 32",
                            *(f" + {k} * {self.pick(8, 16, 128)}" for k in self.counters))
         array = self.array(f"in_{type_}{self.pick('', '', '_b')}", type_)
