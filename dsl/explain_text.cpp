@@ -60,7 +60,7 @@ void add_work(std::string& out, const Explanation& e) {
 
 void add_resources(std::string& out, const Explanation& e) {
   out += fmt::format("resources\n  {} threads, {} registers a thread{}{}, {} of shared memory\n", e.threads,
-                     e.registers, e.registers_estimated ? " (estimated: no ptxas)" : "",
+                     e.registers, e.registers_estimated ? " (estimated: ptxas did not run)" : "",
                      e.spill_bytes < 0 ? "" : fmt::format(", {} bytes spilled", e.spill_bytes),
                      bytes_text(e.shared_bytes));
   out += fmt::format("  {} programs a multiprocessor, occupancy {:.2f}, limited by {}; {:.2f} waves\n",

@@ -1,9 +1,9 @@
 // Reductions: inside a thread's registers, then between lanes by butterfly shuffles, then between warps through shared
-// memory with one barrier, after which every warp combines the warps' partial results itself. These lie element by
-// element where lanes have reduced, so that the lanes can share the work, else lane by lane. Where the blocks of a
-// cluster divide what is reduced, each then stores its partial result to the shared memory of all of them,
-// asynchronously: threads wait until as many bytes as are expected have come. (Each piece that goes from block to block
-// costs the same, however small: so no warp stores for itself.)
+// memory with one barrier, after which every warp combines the warps' partial results itself. These lie lane by lane
+// where eight lanes or more hold elements of their own, else element by element; lanes that hold the same elements
+// share the work. Where the blocks of a cluster divide what is reduced, each then stores its partial result to the
+// shared memory of all of them, asynchronously: threads wait until as many bytes as are expected have come. (Each piece
+// that goes from block to block costs the same, however small: so no warp stores for itself.)
 #include <bit>
 
 #include "codegen/layout/axis_order.h"

@@ -172,8 +172,8 @@ struct ModuleOwner {
   }
 };
 
-// The same with registers and spills, which the report leaves out at times, as where the driver has the code in a cache
-// of its own: then the loaded code tells, if it has the entry.
+// link_ptx, with registers and spills also where the report leaves them out, as it does if the driver has the code in a
+// cache of its own: then the loaded code tells, if it has the entry.
 Linked link_and_ask(const Driver& driver, const std::string& ptx, std::string_view kernel, int64_t programs) {
   Linked linked = link_ptx(driver, ptx, kernel, programs);
   if (linked.registers >= 0 && linked.spill_bytes >= 0) return linked;
