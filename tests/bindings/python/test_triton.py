@@ -419,6 +419,24 @@ class Inductor(unittest.TestCase):
         torch.testing.assert_close(x, torch.ones(50))
         torch.testing.assert_close(numbers, torch.zeros(50, dtype=torch.int32))
 
+    def test_launches_are_timed_behind_a_write_that_leaves_the_host_ahead(self):
+        from unittest import mock
+        order, times = [], iter([9e-3, 7e-3, 8e-3, *[6e-3] * 17, 30.0, 31.0, 32.0])
+        event = lambda **_: mock.Mock(record=lambda: order.append("event"), elapsed_time=lambda end: next(times))
+        flushed = mock.Mock(zero_=lambda: order.append("write"))
+        timer = inductor.ColdTimer(mock.Mock())
+        launch = lambda: order.append("launch")
+        with mock.patch("torch.cuda.Event", event), mock.patch("torch.cuda.synchronize"), \
+                mock.patch("torch.empty", return_value=flushed) as memory:
+            self.assertEqual(timer.benchmark(launch, device="cuda"), 6e-3)
+            self.assertEqual(order, ["launch", *["write", "event", "launch", "event"] * 20])
+            order.clear()
+            self.assertEqual(timer.benchmark(fn=launch, device="cuda", rep=40), 30.0)  # a long one is launched few times
+            self.assertEqual(order.count("launch"), 4)
+            self.assertEqual(memory.call_args[0], (256 << 20,))
+        timer.benchmark(launch, device="cpu")
+        timer.by_inductor.benchmark.assert_called_once_with(launch, device="cpu")
+
     def test_what_is_refused_goes_to_triton(self):
         logging.getLogger("torch._inductor").setLevel(logging.CRITICAL)
         with self.assertRaises(Exception) as raised:  # Triton says so, or that there is no GPU
