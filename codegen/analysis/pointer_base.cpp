@@ -106,7 +106,7 @@ bool follows_order(const Op& loop) {
   std::vector<const Value*> written;
   for (const Op* op = &loop; op; op = op->parent->parent) {
     const Op* around = op->parent->parent;
-    if (around && (around->opcode == Opcode::For || around->opcode == Opcode::While) &&
+    if (around && around->info().loops() &&
         std::any_of(around->regions.begin(), around->regions.end(),
                     [&](const auto& region) { return orders_memory(*region, written); }))
       return true;

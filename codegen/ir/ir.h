@@ -110,6 +110,10 @@ struct OpInfo {
   bool combines_in_order() const { return combines() && rule == ResultRule::EachSame; }
   /// Whether its region computes on scalars and uses no value from outside.
   bool isolates() const { return combines() || (!regions.empty() && regions[0].kind == RegionKind::Elements); }
+  /// Whether its regions run once an iteration.
+  bool loops() const {
+    return !regions.empty() && (regions[0].kind == RegionKind::Body || regions[0].kind == RegionKind::Test);
+  }
   /// Whether its region runs on warps of its own.
   bool runs_beside() const { return !regions.empty() && regions[0].kind == RegionKind::Beside; }
 };

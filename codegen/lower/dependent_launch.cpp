@@ -37,7 +37,7 @@ Moved bytes_moved(const ir::Block& block) {
     else if (op->opcode == ir::Opcode::Store || op->opcode == ir::Opcode::AtomicRmw ||
              op->opcode == ir::Opcode::BulkStore)
       written += bytes_of(op->operand(0)->type);
-    const bool loops = op->opcode == ir::Opcode::For || op->opcode == ir::Opcode::While;
+    const bool loops = op->info().loops();
     if (op->info().isolates()) continue;
     for (const auto& region : op->regions) {
       const Moved inside = bytes_moved(*region);
@@ -67,7 +67,7 @@ bool has_shared_reads(const ir::Block& loop) {
 
 bool has_loop_over_shared_reads(const ir::Op& op) {
   if (op.info().isolates()) return false;
-  const bool loop = op.opcode == ir::Opcode::For || op.opcode == ir::Opcode::While;
+  const bool loop = op.info().loops();
   return std::any_of(op.regions.begin(), op.regions.end(), [&](const auto& region) {
     if (loop) return has_shared_reads(*region);
     return std::any_of(region->ops.begin(), region->ops.end(),

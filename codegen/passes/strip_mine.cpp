@@ -56,7 +56,7 @@ struct Access {
 
 bool is_in_loop(const Op& op) {
   for (const Op* around = op.parent->parent; around; around = around->parent->parent)
-    if (around->opcode == Opcode::For || around->opcode == Opcode::While) return true;
+    if (around->info().loops()) return true;
   return false;
 }
 
