@@ -9,6 +9,7 @@
 # them, packed anew after each step. A table comes last; the exit status is 1 if anything failed.
 #
 #   TIME_LIMIT      seconds for everything (520)
+#   JOBS            tests, or programs under compute-sanitizer, that run at a time (a quarter of the processors)
 #   TEGULA_DEVICE   gpu (default) or emulator, as the library takes it
 #   SANITIZE        what runs under compute-sanitizer: program:filter, program:filter, ... (filter: of GoogleTest)
 set -uo pipefail
@@ -25,6 +26,7 @@ steps=${*:-tests python tutorials launch first tune tuning rows scans gemm atten
 mkdir -p "$OUT"
 OUT=$(cd "$OUT" && pwd)
 : "${TIME_LIMIT:=520}"
+: "${JOBS:=$(($(nproc) < 4 ? 1 : $(nproc) / 4))}"
 export TEGULA_DEVICE=${TEGULA_DEVICE:-gpu}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -105,14 +107,14 @@ step() {
 
 # ---- tests: several programs at a time, each with a log of its own until all are done.
 run_tests() {
-  local limit tests test name total_passed=0 jobs
-  jobs=$(($(nproc) / 4))
-  [ $jobs -ge 1 ] || jobs=1
+  local limit tests test name total_passed=0
+  local longest='/(kernels|dot_types|matmul|gemm|ops_reduce|attention|ptx|lambda_kernel)_test$'  # begin first
   limit=$(seconds_left 180)
-  mapfile -t tests < <(find_programs '*_test' tests)
+  mapfile -t tests < <(find_programs '*_test' tests | awk -v longest="$longest" \
+    '$0 ~ longest { print; next } { rest = rest $0 "\n" } END { printf "%s", rest }')
   [ ${#tests[@]} -gt 0 ] || { row tests MISSING 0 "no *_test in $where"; return; }
   mkdir -p "$scratch/tests"
-  printf '%s\n' "${tests[@]}" | LIMIT=$limit LOGS=$scratch/tests xargs -P "$jobs" -I{} bash -c '
+  printf '%s\n' "${tests[@]}" | LIMIT=$limit LOGS=$scratch/tests xargs -P "$JOBS" -I{} bash -c '
     name=$(basename {}) start=$SECONDS
     left=$((LIMIT - (SECONDS - start)))
     TEGULA_CACHE_DIR=$LOGS/$name.cache timeout -k 5 "$left" {} --gtest_output=json:$LOGS/$name.json >$LOGS/$name.log 2>&1 </dev/null
@@ -154,7 +156,7 @@ sanitize() { # sanitize TOOL NAME LIMIT COMMAND...: its log, exit status and sec
 }
 
 run_sanitizer() {
-  local sanitizer entry name filter program tool jobs limit status seconds result log
+  local sanitizer entry name filter program tool limit status seconds result log
   sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
   [ -x "$sanitizer" ] || { row sanitizer MISSING 0 "no compute-sanitizer"; return; }
   local work=()
@@ -171,9 +173,7 @@ run_sanitizer() {
       esac
     done
   fi
-  jobs=$(($(nproc) / 4))
-  [ $jobs -ge 1 ] || jobs=1
-  limit=$(($(seconds_left 400) * jobs / (2 * ${#work[@]})))
+  limit=$(($(seconds_left 400) * JOBS / (2 * ${#work[@]})))
   [ $limit -ge 5 ] || { row sanitizer "NO TIME" 0 ""; return; }
   mkdir -p "$scratch/sanitizer"
   for tool in memcheck racecheck; do
@@ -187,7 +187,7 @@ run_sanitizer() {
         *_test) command+=(--gtest_brief=1 "--gtest_filter=${filter:-*}") ;;
         02_fused_softmax) command+=(--rows 64 --cols 781) ;;
       esac
-      [ "$(jobs -rp | wc -l)" -lt $jobs ] || wait -n
+      [ "$(jobs -rp | wc -l)" -lt "$JOBS" ] || wait -n
       sanitize $tool "$name" $limit "${command[@]}" &
     done
   done
