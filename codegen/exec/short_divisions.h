@@ -9,7 +9,9 @@ namespace tegula {
 
 /// A back-end pass that gives 64-bit divisions a branch for operands that fit 32 bits, whose division takes a fraction
 /// of the time. LLVM has this only in `codegenprepare`, most of which is useless for a GPU and which took up to 40 % of
-/// a compilation, since it parses the constraints of all inline assembly.
+/// a compilation, since it parses the constraints of all inline assembly. Where warpgroups multiply, the other branch
+/// is a loop: the assembler calls a function for a 64-bit division, and in relocatable code, which the driver's linker
+/// takes, products beside the program are waited for one by one in all of a function that calls another.
 llvm::FunctionPass* short_divisions();
 
 }  // namespace tegula

@@ -1,0 +1,88 @@
+// label: device
+// 64-bit divisions beside products of warpgroups.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <random>
+
+#include "dsl/tegula.h"
+
+namespace tegula {
+namespace {
+
+// Quotients and remainders, with a sign and without, beside the product of a matrix with its transpose.
+const char* kText = R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def quotients(out_ptr, squares_ptr, m_ptr, x_ptr, y_ptr):
+    r = tl.arange(0, 64)
+    at = r[:, None] * 64 + r[None, :]
+    m = tl.load(m_ptr + at)
+    tl.store(squares_ptr + at, tl.dot(m, tl.trans(m)))
+    i = tl.arange(0, 1024)
+    x, y = tl.load(x_ptr + i), tl.load(y_ptr + i)
+    tl.store(out_ptr + i, x // y)
+    tl.store(out_ptr + 1024 + i, x % y)
+    x, y = x.to(tl.uint64, bitcast=True), y.to(tl.uint64, bitcast=True)
+    tl.store(out_ptr + 2048 + i, (x // y).to(tl.int64, bitcast=True))
+    tl.store(out_ptr + 3072 + i, (x % y).to(tl.int64, bitcast=True))
+)";
+
+Kernel quotients() { return Program::parse(kText, "quotients.py").kernel("quotients"); }
+
+TEST(ShortDivisions, LongOnesBesideProducts) {
+  auto device = default_device();
+  constexpr size_t kCount = 1024;
+  std::mt19937_64 random(5);
+  std::vector<int64_t> x(kCount), y(kCount);
+  for (size_t i = 0; i < kCount; ++i) {  // of all lengths
+    x[i] = int64_t(random()) >> random() % 64;
+    y[i] = int64_t(random()) >> random() % 64;
+    if (y[i] == 0 || i % 64 == 0) y[i] = i % 128 ? 1 : -1;
+  }
+  x[1] = std::numeric_limits<int64_t>::min(), y[1] = 3;
+  x[2] = 7, y[2] = std::numeric_limits<int64_t>::min();
+  std::vector<float16> m(64 * 64);
+  for (size_t i = 0; i < m.size(); ++i) m[i] = float16(float(i % 7) - 3);
+  Buffer out(*device, 4 * kCount * sizeof(int64_t)), squares(*device, m.size() * sizeof(float));
+  Buffer matrix(*device, m), dividends(*device, x), divisors(*device, y);
+  quotients().launch(*device, {1}, {.num_warps = 4}, out.as<int64_t>(), squares.as<float>(), matrix.as<float16>(),
+                     dividends.as<int64_t>(), divisors.as<int64_t>());
+  const auto got = out.download<int64_t>();
+  for (size_t i = 0; i < kCount; ++i) {
+    SCOPED_TRACE(std::to_string(x[i]) + " by " + std::to_string(y[i]));
+    EXPECT_EQ(got[i], x[i] / y[i]);
+    EXPECT_EQ(got[kCount + i], x[i] % y[i]);
+    EXPECT_EQ(uint64_t(got[2 * kCount + i]), uint64_t(x[i]) / uint64_t(y[i]));
+    EXPECT_EQ(uint64_t(got[3 * kCount + i]), uint64_t(x[i]) % uint64_t(y[i]));
+  }
+  const auto products = squares.download<float>();
+  for (size_t r = 0; r < 64; ++r)
+    for (size_t c = 0; c < 64; ++c) {
+      float expected = 0;
+      for (size_t k = 0; k < 64; ++k) expected += float(m[r * 64 + k]) * float(m[c * 64 + k]);
+      EXPECT_EQ(products[r * 64 + c], expected) << r << ", " << c;
+    }
+}
+
+// A call in relocatable code would have all products of the kernel waited for one by one.
+TEST(ShortDivisions, AreNoCallsBesideProductsOfWarpgroups) {
+  const auto pointer = [](Elem elem) { return ArgType{.elem = elem, .pointer = true, .divisible_by = 16}; };
+  const std::vector<ArgType> types{pointer(Elem::I64), pointer(Elem::F32), pointer(Elem::F16), pointer(Elem::I64),
+                                   pointer(Elem::I64)};
+  const auto has_long = [](const std::string& ptx) {
+    return ptx.find("div.s64") != ptx.npos || ptx.find("rem.s64") != ptx.npos || ptx.find("div.u64") != ptx.npos ||
+           ptx.find("rem.u64") != ptx.npos;
+  };
+  const std::string by_warps = quotients().compile(types, {.num_warps = 4}, "sm_80").ptx;
+  EXPECT_TRUE(has_long(by_warps)) << by_warps;
+  const std::string by_groups = quotients().compile(types, {.num_warps = 4}, "sm_90a").ptx;
+  EXPECT_NE(by_groups.find("wgmma.mma_async"), by_groups.npos);
+  EXPECT_NE(by_groups.find("div.u32"), by_groups.npos);
+  EXPECT_FALSE(has_long(by_groups)) << by_groups;
+}
+
+}  // namespace
+}  // namespace tegula
