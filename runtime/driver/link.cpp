@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <optional>
 
 namespace tegula::cuda {
 
@@ -190,6 +191,17 @@ Linked link_and_ask(const Driver& driver, const std::string& ptx, std::string_vi
   return linked;
 }
 
+// The same, or nothing where the compiler refuses, as it does if an instruction, such as a product, takes more
+// registers than so many programs leave.
+std::optional<Linked> try_link(const Driver& driver, const std::string& ptx, std::string_view kernel,
+                               int64_t programs) {
+  try {
+    return link_and_ask(driver, ptx, kernel, programs);
+  } catch (const DeviceError&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 int64_t Multiprocessor::programs_with(int registers_per_thread) const {
@@ -199,15 +211,22 @@ int64_t Multiprocessor::programs_with(int registers_per_thread) const {
 }
 
 Linked link_ptx_for(const Multiprocessor& on, const Driver& driver, const std::string& ptx, std::string_view kernel) {
-  // How many registers a spilled word wants: words that are not needed at the same time share one.
-  constexpr double kRegistersOfWord = 0.6, kWordBytes = 4;
+  constexpr double kWordBytes = 4;
   constexpr size_t kLongText = 100'000;  // each link of more takes a good part of a second
-  if (bounds_registers(ptx) || multiplies(ptx) || ptx.size() > kLongText) return link_ptx(driver, ptx, kernel);
-  for (int64_t programs = on.programs; programs > 1;) {
-    Linked tried = link_and_ask(driver, ptx, kernel, programs);
-    if (tried.spill_bytes <= 0) return tried;
-    const double more = kRegistersOfWord * tried.spill_bytes / kWordBytes;
-    programs = std::min(programs - 1, on.programs_with(tried.registers + int(more)));
+  constexpr int kThreadsOfWarpgroup = 128, kFewestOfProducts = 64;
+  const bool products = multiplies(ptx);
+  if (bounds_registers(ptx) || ptx.size() > kLongText || (products && on.threads < kThreadsOfWarpgroup))
+    return link_ptx(driver, ptx, kernel);
+  // How many registers a spilled word wants: words that are not needed at the same time share one.
+  const double registers_of_word = products ? 0.4 : 0.6;
+  int64_t programs = products ? std::min(on.programs, on.programs_with(kFewestOfProducts)) : on.programs;
+  while (programs > 1) {
+    const std::optional<Linked> tried = try_link(driver, ptx, kernel, programs);
+    if (tried && tried->spill_bytes <= 0) return *tried;
+    --programs;
+    if (!tried) continue;
+    const double more = registers_of_word * tried->spill_bytes / kWordBytes;
+    programs = std::min(programs, on.programs_with(tried->registers + int(more)));
   }
   return link_ptx(driver, ptx, kernel);
 }

@@ -33,8 +33,9 @@ struct Multiprocessor {
 
 /// The same, with registers for as many programs at a time as is possible without spills. In the linker's relocatable
 /// code the compiler takes registers as it likes, often so many that half as many programs run, whereas of a program of
-/// its own it sees to about the number that is found here. Left as they are: kernels that multiply matrices by
-/// instructions, which use registers to wait less, PTX that bounds its registers itself, and PTX of more than 100 KB.
+/// its own it sees to about the number that is found here. Kernels that multiply matrices by instructions keep 64
+/// registers a thread at least. Left as they are: those of them with one or two warps a program, which use registers to
+/// wait less where few programs run, PTX that bounds its registers itself, and PTX of more than 100 KB.
 Linked link_ptx_for(const Multiprocessor& on, const Driver& driver, const std::string& ptx, std::string_view kernel);
 
 /// The same, as a program of its own that is loaded as `module`. The linker takes relocatable code alone, in which the

@@ -199,9 +199,8 @@ TEST_F(DriverTest, AsManyProgramsRunAsFitWithoutSpills) {
   EXPECT_NE(driver_.linked_ptx.find(".minnctapersm 8\n"), std::string::npos);
   driver_.bounded_logs.clear();
   driver_.bounded_logs[".minnctapersm 8\n"] = report(0, 32);
-  // Left as they are: bounds that PTX has itself, products, long texts, and what has room for one program alone.
-  const std::vector<std::string> left{".reqntid 256\n.minnctapersm 2\n", ".maxnreg 40\n", "mma.sync.aligned.m16n8k16",
-                                      std::string(100'000, ' ')};
+  // Left as they are: bounds that PTX has itself, long texts, and what has room for one program alone.
+  const std::vector<std::string> left{".reqntid 256\n.minnctapersm 2\n", ".maxnreg 40\n", std::string(100'000, ' ')};
   for (const std::string& text : left) {
     KernelImage other = image;
     other.ptx += text;
@@ -210,6 +209,34 @@ TEST_F(DriverTest, AsManyProgramsRunAsFitWithoutSpills) {
   KernelImage large = image;
   large.shared_bytes = 200 << 10;
   EXPECT_EQ(device->load(large)->image().registers, 80);
+}
+
+// Products have 64 registers a thread at least; of their instructions some take so many that the compiler refuses less.
+TEST_F(DriverTest, AsManyProgramsOfProductsAsHaveRegistersForTheirInstructions) {
+  KernelImage image = softmax_image();
+  image.ptx = ".version 8.7\n.target sm_90a\n.visible .entry softmax()\n.reqntid 256\n{ wgmma.mma_async; }\n";
+  auto report = [](int spilled, int registers) {
+    return fmt::format("info    : {} bytes spill stores\ninfo    : Used {} registers\n", spilled, registers);
+  };
+  driver_.info_log = report(0, 168);
+  driver_.bounded_logs[".minnctapersm 4\n"] = report(0, 62);
+  auto device = open();
+  EXPECT_EQ(device->load(image)->image().registers, 62);
+  EXPECT_EQ(count("cuLinkCreate_v2"), 1);
+  driver_.refused = {".minnctapersm 4\n"};
+  driver_.bounded_logs[".minnctapersm 3\n"] = report(0, 80);
+  EXPECT_EQ(device->load(image)->image().registers, 80);
+  // 160 registers are two programs too many.
+  driver_.bounded_logs[".minnctapersm 3\n"] = report(800, 80);
+  EXPECT_EQ(device->load(image)->image().registers, 168);
+  // Programs of two warps are left as they are.
+  KernelImage small = image;
+  small.num_warps = 2;
+  driver_.bounded_logs[".minnctapersm"] = report(0, 64);
+  EXPECT_EQ(device->load(small)->image().registers, 168);
+  // What is refused anyhow is an error.
+  driver_.refused = {"wgmma"};
+  EXPECT_THROW(device->load(image), DeviceError);
 }
 
 // The linker's code is relocatable, in which registers cannot move.

@@ -1,6 +1,7 @@
 // A CUDA driver that lives in the test: it keeps what it was asked and fails where it is told to.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -25,6 +26,7 @@ struct State {
   Result sticky = Result::Success;     ///< what every call on the context returns once a kernel has faulted
   std::string info_log, error_log;     ///< what the linker reports
   std::map<std::string, std::string> bounded_logs;  ///< what the linker reports of PTX that has such a text
+  std::set<std::string> refused;                    ///< texts that the linker refuses PTX for
   std::set<std::string> absent;                     ///< symbols that the library does not have
 
   std::mutex mutex;
@@ -67,6 +69,10 @@ struct State {
     for (const auto& [text, log] : bounded_logs)
       if (linked_ptx.find(text) != std::string::npos) return log;
     return info_log;
+  }
+  bool refuses() const {
+    return std::any_of(refused.begin(), refused.end(),
+                       [&](const std::string& text) { return linked_ptx.find(text) != std::string::npos; });
   }
   int count(const std::string& symbol) {
     std::lock_guard lock(mutex);
@@ -297,6 +303,7 @@ inline void* lookup(const char* symbol) {
       std::strcpy(info, state->linked_log().c_str());
       std::strcpy(errors, state->error_log.c_str());
       ENTER("cuLinkComplete");
+      if (state->refuses()) return Result::InvalidPtx;
       static char code[] = "cubin";
       *cubin = code;
       *bytes = 5;
