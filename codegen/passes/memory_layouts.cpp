@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <climits>
+#include <unordered_set>
 
 #include "codegen/analysis/axis_runs.h"
 #include "codegen/analysis/mask_runs.h"
@@ -224,14 +225,21 @@ double MemoryLayouts::price_of(const std::vector<Accesses>& all, const LinearLay
   return price;
 }
 
-// Whether the places of neighbours along the axis follow from data, as those of loaded indices do.
-bool MemoryLayouts::is_scattered(const Value* v, int axis) const {
-  if (!v->type.is_tile() || !v->def) return false;
-  const AxisInfo& facts = axis_.info(v);
-  if (facts.contiguity[size_t(axis)] > 1 || facts.constancy[size_t(axis)] > 1) return false;
-  if (v->def->opcode == Opcode::Load || v->def->info().combines_in_order()) return true;
-  return v->def->has(ir::Elementwise) && std::any_of(v->def->operands.begin(), v->def->operands.end(),
-                                                     [&](const Value* x) { return x && is_scattered(x, axis); });
+// Whether the places of neighbours along the axis follow from data, as those of loaded indices do. Each value is looked
+// at once, however many ways lead to it: in ciphers every value goes into several others.
+bool MemoryLayouts::is_scattered(const Value* places, int axis) const {
+  std::unordered_set<const Value*> seen;
+  std::vector<const Value*> open{places};
+  while (!open.empty()) {
+    const Value* v = open.back();
+    open.pop_back();
+    if (!v || !v->type.is_tile() || !v->def || !seen.insert(v).second) continue;
+    const AxisInfo& facts = axis_.info(v);
+    if (facts.contiguity[size_t(axis)] > 1 || facts.constancy[size_t(axis)] > 1) continue;
+    if (v->def->opcode == Opcode::Load || v->def->info().combines_in_order()) return true;
+    if (v->def->has(ir::Elementwise)) open.insert(open.end(), v->def->operands.begin(), v->def->operands.end());
+  }
+  return false;
 }
 
 int MemoryLayouts::find_width(const Op& op, int axis) const {
