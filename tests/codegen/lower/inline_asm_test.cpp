@@ -268,6 +268,9 @@ TEST(InlineAsm, RaisesTheVersionOfPtx) {
            Case{"{ .reg .b64 d; .reg .f32 f; cvt.u64.u32 d, $1; mov.b32 f, $1; multimem.red.relaxed.sys.global.add.f32 "
                 "[d], f; mov.b32 $0, $1; }",
                 "sm_90", "8.1"},
+           Case{
+               "{ .reg .b64 d; cvt.u64.u32 d, $1; multimem.ld_reduce.relaxed.sys.global.add.acc::f32.bf16x2 $0, [d]; }",
+               "sm_90", "8.2"},
            Case{"cvt.rna.satfinite.tf32.f32 $0, $1;", "sm_90", "8.1"},
            Case{"{ .reg .b64 d; .reg .b128 q; cvt.u64.u32 d, $1; mov.b128 q, {d, d}; mov.b32 $0, $1; }", "sm_80",
                 "8.3"},
