@@ -108,6 +108,12 @@ void Checker::collect_assigned(std::span<const StmtPtr> statements, const NameSe
   }
 }
 
+bool Checker::is_no_value(const std::string& name) const {
+  auto it = frame_->scope.find(name);
+  return it != frame_->scope.end() && it->second.unusable.empty() && !it->second.value.is_poison() &&
+         !dsl::can_be_value(it->second.value);
+}
+
 std::vector<Checker::Carried> Checker::find_carried(const Stmt& loop, bool with_target) {
   std::vector<std::string> all, values, targets;
   auto collect = [&](const NameSet* unstable, bool constexpr_too, std::vector<std::string>& names) {
@@ -116,10 +122,17 @@ std::vector<Checker::Carried> Checker::find_carried(const Stmt& loop, bool with_
   };
   collect(nullptr, true, all);
   for (const ExprPtr& target : loop.targets) target_names(*target, targets);
-  NameSet unstable(all.begin(), all.end());
-  unstable.insert(targets.begin(), targets.end());
-  all.clear();
-  collect(&unstable, true, all);
+  NameSet unstable(targets.begin(), targets.end());
+  for (const std::string& name : all)
+    if (!is_no_value(name)) unstable.insert(name);
+  // What is no value (None, a type) stays what it is unless a branch assigns it that is not ruled out if it stays so.
+  size_t known;
+  do {
+    known = unstable.size();
+    all.clear();
+    collect(&unstable, true, all);
+    unstable.insert(all.begin(), all.end());
+  } while (unstable.size() != known);
   collect(&unstable, false, values);
   if (with_target)
     for (auto* names : {&all, &values}) target_names(*loop.targets[0], *names);

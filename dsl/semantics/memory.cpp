@@ -241,7 +241,12 @@ Val fn_atomic_cas(Sema& s, Args args) {
   ir::Value* value = compare ? element_value(s, args[2], p, p->type.elem, "the value of atomic_cas") : nullptr;
   if (!attrs || !value) return {};
   watch_access(s, "atomic", p, value, nullptr);
-  return s.builder.atomic_rmw("cas", p, value, nullptr, std::move(*attrs), compare);
+  ir::Value* found = s.builder.atomic_rmw("cas", p, value, nullptr, std::move(*attrs), compare);
+  // As in Triton, what was found has the type of val: int32 for a number, where memory holds uint32.
+  const Elem given = args[2].is_value() ? args[2].value()->type.elem : literal_type(args[2]), held = p->type.elem;
+  const bool of_other_sign =
+      given != held && is_integer(given) && is_integer(held) && elem_bits(given) == elem_bits(held);
+  return of_other_sign ? s.builder.bitcast(found, found->type.with_elem(given)) : found;
 }
 
 Val fn_debug_barrier(Sema& s, Args) {

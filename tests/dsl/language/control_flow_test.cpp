@@ -47,6 +47,45 @@ def never(x, flag: tl.constexpr):
   EXPECT_EQ(run(body, 1, 5, helpers), (Ints{5}));
 }
 
+// ---- Loops
+
+// What is None before a loop is None in it, where its own tests rule out that it gets another value.
+TEST(ControlFlow, NoneThatItsOwnTestsKeep) {
+  const std::string body = R"(
+    pointers = None
+    last = None
+    sum = n
+    for i in range(n):
+        if pointers is not None:
+            sum += tl.load(pointers)
+        if pointers is not None:
+            pointers += 1
+            last = pointers
+        if last is not None:
+            last = sum
+        sum += i
+    tl.static_assert(pointers is None and last is None)
+    tl.store(out, sum)
+)";
+  EXPECT_EQ(run(body, 1), (Ints{5 + 0 + 1 + 2 + 3 + 4}));
+}
+
+// What tl.atomic_cas finds has the type of the number that it was given, as in Triton.
+TEST(ControlFlow, LocksInUnsignedMemory) {
+  const std::string body = R"(
+    lock = out.to(tl.pointer_type(tl.uint32)) + 1
+    tl.store(lock, 0)
+    tl.debug_barrier()
+    found = tl.full((), 1, tl.int32)
+    while found != 0:
+        found = tl.atomic_cas(lock, 0, 3)
+    wide = tl.atomic_cas(lock, 3, found.to(tl.uint32))
+    tl.static_assert(found.dtype == tl.int32 and wide.dtype == tl.uint32)
+    tl.store(out, tl.atomic_cas(lock, 0, 0xFFFFFFFF) + wide)
+)";
+  EXPECT_EQ(run(body, 2), (Ints{3, -1}));
+}
+
 // ---- Text and versions
 
 TEST(ControlFlow, TextAtCompileTime) {
