@@ -141,13 +141,17 @@ void Checker::assign(const Expr& target, const Val& value, bool typed) {
   }
 }
 
-// a, *b, c = value: the starred name takes what the others leave.
+// a, *b, c = value: the starred name takes what the others leave. In a kernel values may be left over, as in Triton.
 void Checker::unpack(const Expr& target, const Val& value, bool typed) {
   const auto* tuple = value.get_if<dsl::TupleVal>();
   const size_t names = target.children.size(), found = tuple ? tuple->items->size() : 0;
   auto is_starred = [](const ExprPtr& c) { return c->kind == Expr::Kind::Starred; };
   const auto stars = size_t(std::count_if(target.children.begin(), target.children.end(), is_starred));
-  const bool fits = tuple && stars <= 1 && (stars ? found + 1 >= names : found == names);
+  const bool leaves_some = tuple && !host_ && !stars && found > names;
+  const bool fits = tuple && stars <= 1 && (stars ? found + 1 >= names : found == names || leaves_some);
+  if (leaves_some)
+    diags_.warning(target.loc,
+                   fmt::format("{} values for {} names: the others are left out, as in Triton", found, names));
   if (stars > 1)
     error(target.loc, "more than one starred name in an assignment");
   else if (!tuple && !value.is_poison())

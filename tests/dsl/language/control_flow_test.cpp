@@ -47,6 +47,18 @@ def never(x, flag: tl.constexpr):
   EXPECT_EQ(run(body, 1, 5, helpers), (Ints{5}));
 }
 
+// ---- Names on the left
+
+TEST(ControlFlow, ValuesThatNoNameTakes) {
+  const std::string body = R"(
+    (largest,) = tl.max(tl.arange(0, 8) ^ 5, 0, return_indices=True)
+    a, b = n, n + 1, n + 2
+    tl.store(out, largest)
+    tl.store(out + 1, a * 10 + b)
+)";
+  EXPECT_EQ(run(body, 2), (Ints{7, 56}));
+}
+
 // ---- Loops
 
 // What is None before a loop is None in it, where its own tests rule out that it gets another value.

@@ -7,7 +7,7 @@ def k(x, n, B: tl.constexpr):
     v = tl.arange(0, 16)
     v[0] = 1  # error: cannot assign to a part of a tile (write memory with tl.store(pointer, value)
     x.y = 2  # error: cannot assign to the attribute 'y'
-    a, b = 1, 2, 3  # error: cannot unpack 3 values into 2 names
+    a, b = (1,)  # error: cannot unpack 1 values into 2 names
     c, d = n  # error: cannot unpack int32 into 2 names
     e = a + b + c + d
     f: tl.constexpr = n  # as in Triton
