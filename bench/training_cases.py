@@ -302,11 +302,11 @@ class Order(Case):
         self.x = matrix(self.rows, self.cols, self.dtype)
         self.values = torch.empty(self.rows, self.k, device=DEVICE, dtype=self.dtype)
         self.index = torch.empty(self.rows, self.k, device=DEVICE, dtype=torch.int64)
-        self.partials = torch.empty(1 << 22, device=DEVICE)
+        self.partials = torch.empty(1 << 25, device=DEVICE)
         self.counters = torch.zeros(1 << 14, dtype=torch.int32, device=DEVICE)
 
     def fitting(self, module):
-        known = {"cols": self.cols, "k": self.k, "index_ptr": self.index, "x_ptr": self.x}
+        known = {"cols": self.cols, "k": self.k, "index_ptr": self.index, "x_ptr": self.x, "rows_class": self.rows_class()}
         if self.k == self.cols:
             return module.fitting_sort(module.sort_configs(), known)
         return module.fitting_topk(module.topk_configs(), known)
@@ -315,15 +315,24 @@ class Order(Case):
         if self.k == self.cols:
             return how | {"BLOCK": 1 << (self.cols - 1).bit_length()}
         kept = 1 << (self.k - 1).bit_length()
-        return how | {"K": kept, "ROOM": 4 * max(32, kept) if how["SELECT"] else 0, "LISTS": max(2 * kept, 64 * how["num_warps"]),
-                      "THREADS": 32 * how["num_warps"],
-                      "WIDTH": 16 // self.x.element_size()}
+        order = load_module("order")
+        known = how | {"cols": self.cols, "k": self.k, "rows": self.rows, "rows_class": self.rows_class(), "x_ptr": self.x}
+        return how | {"K": kept, "ROOM": 4 * max(32, kept) if how["SELECT"] else 0, "LISTS": order.merged_at_once(known),
+                      "THREADS": 32 * how["num_warps"], "WIDTH": 16 // self.x.element_size(), "KEY_BITS": order.key_bits(known),
+                      "ALONE": order.has_program_of_its_own(known), "SINGLE": how["PROGRAMS"] == 0 or self.cols <= how["BLOCK"],
+                      "EVEN": self.cols % how["BLOCK"] == 0}
+
+    def rows_class(self):
+        return 0 if self.rows <= SMS else 1 if self.rows <= 16 * SMS else 2
 
     def grid(self, how):
         if self.k == self.cols:
             return self.rows
-        parts = min(max(how["PROGRAMS"] * SMS // self.rows, 1), -(-self.cols // how["BLOCK"]))
-        return self.rows * parts if parts > 1 else min(self.rows, 16 * SMS)
+        pieces = -(-self.cols // how["BLOCK"])
+        if how["PROGRAMS"] == 0:
+            return self.rows * pieces
+        parts = min(max(how["PROGRAMS"] * SMS // self.rows, 1), pieces)
+        return self.rows * parts if parts > 1 else self.rows if how["ALONE"] else min(self.rows, 16 * SMS)
 
     def arguments(self):
         strides = (self.k, self.k, self.cols, self.rows, self.cols)

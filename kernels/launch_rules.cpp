@@ -264,22 +264,37 @@ void check_topk(const BoundCall& call) {
 }
 
 constexpr int64_t kPartsOfRows = 8;     // programs a multiprocessor at most, where rows have several (PROGRAMS)
-constexpr int64_t kProgramsOfRow = 16;  // likewise, where programs have rows
-constexpr int64_t kMostSelected = 512;  // as order.py has it
+constexpr int64_t kProgramsOfRow = 16;  // likewise, where programs have several rows, or each piece of few rows one
+constexpr int64_t kMostSelected = 512;  // this and the next as order.py has them
+constexpr int64_t kMostRooms = 1 << 21;
+constexpr int64_t kKeysOfRoom = 8;  // of a room and a list of groups, for each key that is wanted
+
+int64_t keys_of_topk(const BoundCall& call) {
+  return std::max<int64_t>(32, int64_t(std::bit_ceil(uint64_t(call.extent("k")))));
+}
+
+// Programs that have whole rows.
+int64_t programs_of_rows(const BoundCall& call, int num_sms) {
+  const int64_t rows = call.extent("rows");
+  return rows * keys_of_topk(call) <= kMostRooms ? rows : std::min(rows, kProgramsOfRow * num_sms);
+}
 
 Grid topk_grid(const BoundCall& call, const Config& config, int num_sms) {
   if (config["ROWS"] > 1) return row_tiles_grid(call, config, num_sms);
   const int64_t rows = call.extent("rows"), pieces = ceil_div(call.extent("cols"), config["BLOCK"]);
+  if (config["PROGRAMS"] == 0) return {unsigned(rows * pieces)};
   const int64_t parts =
       rows <= Workspace::kCounters ? std::clamp<int64_t>(config["PROGRAMS"] * num_sms / rows, 1, pieces) : 1;
-  return {unsigned(parts > 1 ? rows * parts : std::min(rows, kProgramsOfRow * num_sms))};
+  return {unsigned(parts > 1 ? rows * parts : programs_of_rows(call, num_sms))};
 }
 
-// Each program has a list of the keys that it selects, and each part of a row one of those that it found.
+// Each program has room for the keys that it selects and a list of groups of elements, or each part of a row a list of
+// the keys that it found.
 size_t topk_bytes(const BoundCall& call, int num_sms) {
-  const int64_t k = call.extent("k"), kept = int64_t(std::bit_ceil(uint64_t(k)));
-  const int64_t room = k <= kMostSelected ? 4 * std::max<int64_t>(32, kept) : 0;
-  return size_t(num_sms * (kProgramsOfRow * room + kPartsOfRows * kept)) * sizeof(int64_t);
+  const int64_t programs = std::max(kProgramsOfRow * num_sms, programs_of_rows(call, num_sms));
+  const bool selects = call.extent("k") <= kMostSelected;
+  const int64_t keys = keys_of_topk(call) * (selects ? kKeysOfRoom * programs : kPartsOfRows * num_sms);
+  return size_t(keys) * sizeof(int64_t);
 }
 
 int64_t tiles_of(int64_t rows, int64_t cols, const Config& config) {

@@ -8,6 +8,8 @@ are short.
 import triton
 import triton.language as tl
 
+from tiles import inside
+
 NO_KEY = tl.constexpr(-0x8000000000000000)  # behind all keys
 NO_SHORT_KEY = tl.constexpr(-0x80000000)  # likewise, of those of 32 bits
 NO_RANK = tl.constexpr(-0x80000000)  # behind all ranks
@@ -55,6 +57,12 @@ def keys_of(rank, place, KEY_BITS: tl.constexpr):
 
 
 @triton.jit
+def last_key(rank, KEY_BITS: tl.constexpr):
+    """The least key of a rank."""
+    return tl.maximum(rank, -0x8000) << 16 if KEY_BITS == 32 else rank.to(tl.int64) << 32
+
+
+@triton.jit
 def rank_of_keys(keys):
     return keys >> 16 if keys.dtype == tl.int32 else (keys >> 32).to(tl.int32)
 
@@ -94,11 +102,10 @@ def rows_of_program(rows, ROWS: tl.constexpr):
 
 
 @triton.jit
-def load_keys(x_row, start, cols, BLOCK: tl.constexpr, LARGEST: tl.constexpr, KEY_BITS: tl.constexpr):
-    """Keys of a piece of a row; what lies behind its end comes last."""
-    col = start + tl.arange(0, BLOCK)
-    x = tl.load(x_row + col, mask=col < cols, other=0.0)
-    return tl.where(col < cols, keys_of(ranks_of(x, LARGEST), col, KEY_BITS), no_key(KEY_BITS))
+def load_keys(x_row, col, mask, LARGEST: tl.constexpr, KEY_BITS: tl.constexpr):
+    """Keys of a row's elements; where the mask is false they come last."""
+    x = tl.load(x_row + col, mask=mask, other=0.0)
+    return tl.where(mask, keys_of(ranks_of(x, LARGEST), col, KEY_BITS), no_key(KEY_BITS))
 
 
 @triton.jit
@@ -215,6 +222,10 @@ def sort_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_strid
 
 # Elements that are wanted, at most, where the elements of a piece are selected before they are put in order.
 MOST_SELECTED = 512
+# Pieces of a row that may have a program each, where rows are fewer than multiprocessors.
+MOST_PIECES = 16
+# Rows times the keys wanted of each, at least 32, where each row has a program of its own: their rooms take 64 bytes each.
+MOST_ROOMS = 1 << 21
 
 
 def topk_configs():
@@ -222,25 +233,24 @@ def topk_configs():
     for block in [2, 4, 8, 16, 32, 64, 128, 256, 512]:
         for rows, warps in [(2, 1), *tiles_of_short_rows()]:
             if fits_short_rows(block, rows, warps):
-                short = {"BLOCK": block, "SELECT": False, "AHEAD": False, "PROGRAMS": 8, "ROWS": rows}
+                short = {"BLOCK": block, "SELECT": False, "PROGRAMS": 8, "ROWS": rows}
                 found.append(triton.Config(short, num_warps=warps))
     for block, warps in [(4096, 8), (4096, 16), (4096, 4), (2048, 4), (2048, 8), (2048, 2), (8192, 16), (1024, 4), (1024, 2), (1024, 1),
                          (512, 2), (256, 1), (64, 1)]:
-        ordering = {"BLOCK": block, "SELECT": False, "AHEAD": False, "PROGRAMS": 8, "ROWS": 1}
+        ordering = {"BLOCK": block, "SELECT": False, "PROGRAMS": 8, "ROWS": 1}
         found.append(triton.Config(ordering, num_warps=warps))
-    for block, warps, limit, ahead in [(4096, 8, 128, False), (4096, 4, None, False), (8192, 8, None, False),
-                                       (2048, 4, 128, False), (1024, 2, None, False), (1024, 4, 80, False),
-                                       (2048, 4, 112, True), (1024, 2, 128, True), (4096, 4, 160, True),
-                                       (4096, 4, None, True)]:
-        for programs in [2, 4, 1 if ahead else 8]:
-            selecting = {"BLOCK": block, "SELECT": True, "AHEAD": ahead, "PROGRAMS": programs, "ROWS": 1}
-            found.append(triton.Config(selecting, num_warps=warps, maxnreg=limit))
+    for block, warps in [(16384, 4), (32768, 8), (8192, 4), (4096, 4), (2048, 4), (2048, 2), (1024, 2), (8192, 8), (16384, 8), (4096, 8),
+                         (32768, 16), (16384, 16), (8192, 16)]:
+        for programs in [0, 2, 4, 8]:
+            selecting = {"BLOCK": block, "SELECT": True, "PROGRAMS": programs, "ROWS": 1}
+            found.append(triton.Config(selecting, num_warps=warps))
     return found
 
 
 def fitting_topk(configs, named_args, **kwargs):
     """Pieces that a row fills to more than a half, with twice as many elements as are wanted; to select from them, twice
-    as many threads. Where a row is one piece, the number of its programs says nothing. Several rows where they are short."""
+    as many threads. Where a row is one piece, the number of its programs says nothing; where rows are few, each of a few pieces has a
+    program. Several rows where they are short."""
     cols = named_args["cols"]
     k = named_args["k"]
     if cols <= SHORT_OF_TOPK:
@@ -248,9 +258,31 @@ def fitting_topk(configs, named_args, **kwargs):
     configs = [c for c in configs if c.kwargs["ROWS"] == 1]
     wide = [c for c in configs if c.kwargs["BLOCK"] >= 2 * k or c.kwargs["BLOCK"] >= cols]
     wide = [c for c in wide if not c.kwargs["SELECT"] or k <= min(MOST_SELECTED, 16 * c.num_warps)]
-    kept = [c for c in wide if c.kwargs["BLOCK"] < 2 * cols]
-    kept = [c for c in kept if c.kwargs["BLOCK"] < cols or c.kwargs["PROGRAMS"] == 8]
+    wide = [c for c in wide if not c.kwargs["SELECT"] or c.num_warps < 16 or k > 128]
+    few_rows = named_args["rows_class"] == 0
+    kept = []
+    for config in wide:
+        pieces = triton.cdiv(cols, config.kwargs["BLOCK"])
+        has_all = config.kwargs["SELECT"] and few_rows and pieces <= MOST_PIECES
+        programs = [8] if pieces == 1 else [0] if has_all else [2, 4, 8]
+        if config.kwargs["BLOCK"] < 2 * cols and config.kwargs["PROGRAMS"] in programs:
+            kept.append(config)
     return kept if len(kept) > 0 else [c for c in wide if not c.kwargs["SELECT"]][-1:]
+
+
+def has_program_of_its_own(args):
+    return args["rows_class"] < 2 or args["rows"] * max(32, triton.next_power_of_2(args["k"])) <= MOST_ROOMS
+
+
+def merged_at_once(args):
+    """Keys of a row's programs that the last one takes at a time: two a thread, or all that there are, up to eight a thread."""
+    kept = triton.next_power_of_2(args["k"])
+    threads = 32 * args["num_warps"]
+    keys = 2 * threads
+    if args["SELECT"] and args["PROGRAMS"] == 0:
+        left = triton.cdiv(args["cols"], args["BLOCK"]) * max(64, 2 * kept)
+        keys = min(triton.next_power_of_2(left), 8 * threads)
+    return max(2 * kept, keys)
 
 
 @triton.jit
@@ -260,37 +292,13 @@ def merged(a, b, K: tl.constexpr):
 
 
 @triton.jit
-def count_of(taken):
-    return tl.sum(tl.sum(tl.sum(taken.to(tl.int32), axis=2), axis=0), axis=0)
+def greatest(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
 @triton.jit
-def rank_of_number(rank, k):
-    """That of the k-th element, found bit by bit."""
-    found = NO_RANK
-    for i in range(32):
-        tried = found ^ (1 << (31 - i))
-        found = tl.where(count_of(rank >= tried) >= k, tried, found)
-    return found
-
-
-@triton.jit
-def numbers_in_row(taken):
-    """Which number each element that is taken has among them, by places."""
-    number = tl.cumsum(taken.to(tl.int32), axis=2)
-    line = tl.max(number, axis=2)
-    before = tl.cumsum(line, axis=1) - line
-    rows = tl.sum(line, axis=1)
-    return number + before[:, :, None] + (tl.cumsum(rows, axis=0) - rows)[:, None, None]
-
-
-@triton.jit
-def numbers_of_threads(taken):
-    """Which number each element that is taken has among them, those of a thread one after the other."""
-    number = tl.cumsum(taken.to(tl.int32), axis=2)
-    line = tl.max(number, axis=2)
-    own = tl.sum(line, axis=0)
-    return number + (tl.cumsum(line, axis=0) - line)[:, :, None] + (tl.cumsum(own, axis=0) - own)[None, :, None]
+def least(a, b):
+    return tl.minimum(a, b)
 
 
 @triton.jit
@@ -309,49 +317,64 @@ def first_in_room(room, filled, K: tl.constexpr, ROOM: tl.constexpr):
 
 
 @triton.jit
-def columns_of_threads(start, BLOCK: tl.constexpr, THREADS: tl.constexpr, WIDTH: tl.constexpr):
-    """Those of a piece: WIDTH of a thread side by side."""
-    step = tl.arange(0, BLOCK // (THREADS * WIDTH))[:, None, None] * (THREADS * WIDTH)
-    return start + step + tl.arange(0, THREADS)[None, :, None] * WIDTH + tl.arange(0, WIDTH)[None, None, :]
-
-
-@triton.jit
-def load_piece(x_row, col, cols):
-    return tl.load(x_row + col, mask=col < cols, other=0.0)
-
-
-@triton.jit
-def add_selected(x, col, cols, k, room, filled, floor, K: tl.constexpr, ROOM: tl.constexpr, LARGEST: tl.constexpr):
-    """Puts the keys of a piece of a row that may be among the row's first k behind the `filled` ones in the room. Returns
-    how many are there then, and the rank that others must reach: `floor`, or a greater one that k elements reach.
-
-    Where the room is too small, first its own keys say what rank that is. Then, of the greatest ranks that threads find
-    among their elements K are at least as great as the K-th of them: so the k-th element is too, and few others are.
-    Where these are still too many, the k-th rank is looked for itself."""
-    rank = tl.where(col < cols, ranks_of(x, LARGEST), NO_RANK)
-    taken = (rank >= floor) & (col < cols)
-    count = ROOM + 1
-    if floor > NO_RANK:
-        count = count_of(taken)
-    if filled + count > ROOM:
+def add_keys(keys, room, filled, bar, K: tl.constexpr, ROOM: tl.constexpr):
+    """Puts those of the keys that are not below `bar` behind the `filled` ones in the room; where it is too small, the first K of all.
+    Returns how many are there then, and the bar for others: K keys are at least as great."""
+    none: tl.constexpr = no_key(room.dtype.element_ty.primitive_bitwidth)
+    taken = keys >= bar
+    count = tl.sum(taken.to(tl.int32), axis=0)
+    if filled + count <= ROOM:
+        tl.store(room + filled + tl.cumsum(taken.to(tl.int32), axis=0) - 1, keys, mask=taken)
+        filled += count
+    else:
+        best = tl.topk(tl.where(taken, keys, none), K)
         if filled > 0:
-            keys = first_in_room(room, filled, K, ROOM)
-            tl.store(room + tl.arange(0, K), keys)
-            filled = tl.minimum(filled, K)
-            floor = tl.maximum(floor, rank_of_keys(tl.min(keys, axis=0)))
-        best = tl.max(tl.max(rank, axis=2), axis=0)
-        floor = tl.maximum(floor, tl.min(tl.topk(best, K), axis=0))
-        taken = (rank >= floor) & (col < cols)
-        count = count_of(taken)
-        if filled + count > ROOM:
-            floor = rank_of_number(rank, k)
-            above = rank > floor
-            equal = rank == floor
-            taken = above | (equal & (numbers_in_row(equal) <= k - count_of(above)))
-            count = k
-    if count > 0:
-        tl.store(room + filled + numbers_of_threads(taken) - 1, keys_of(rank, col, room.dtype.element_ty.primitive_bitwidth), mask=taken)
-    return filled + count, floor
+            best = merged(best, first_in_room(room, filled, K, ROOM), K)
+        tl.store(room + tl.arange(0, K), best)
+        filled += K - filled
+        bar = tl.min(best, axis=0)
+    return filled, bar
+
+
+@triton.jit
+def add_selected(x_row, start, cols, room, filled, bar, BLOCK: tl.constexpr, K: tl.constexpr, ROOM: tl.constexpr,
+                 THREADS: tl.constexpr, WIDTH: tl.constexpr, LARGEST: tl.constexpr, EVEN: tl.constexpr):
+    """add_keys() of a piece of a row. The best elements of groups of WIDTH, side by side, say which groups matter, and only those are
+    looked at one by one: of the best elements of 2 K sets of groups the K-th is a bar for all. Groups that reach it are listed behind
+    the room; more than the list has room for are all that there are, as where most elements are equal."""
+    GROUPS: tl.constexpr = BLOCK // WIDTH
+    LIST: tl.constexpr = ROOM // 2
+    KEY_BITS: tl.constexpr = room.dtype.element_ty.primitive_bitwidth
+    group = tl.arange(0, GROUPS // THREADS)[:, None] * THREADS + tl.arange(0, THREADS)[None, :]
+    col = start + group[:, :, None] * WIDTH + tl.arange(0, WIDTH)[None, None, :]
+    if EVEN:
+        x = tl.load(x_row + col)
+    else:
+        x = tl.load(x_row + col, mask=col < cols, other=float("-inf") if LARGEST else float("nan"))
+    best = tl.reduce(x.to(tl.float32), 2, greatest if LARGEST else least).to(x.dtype)
+    is_there = inside(start + group * WIDTH, cols, EVEN)
+    rank = tl.where(is_there, ranks_of(best, LARGEST), NO_RANK)
+    sets = tl.max(tl.reshape(tl.max(rank, axis=0), [2 * K, THREADS // (2 * K)]), axis=1)
+    bar = tl.maximum(bar, last_key(tl.min(tl.topk(sets, K), axis=0), KEY_BITS))
+    taken = (is_there & (rank >= rank_of_keys(bar))).to(tl.int32)
+    own = tl.sum(taken, axis=0)
+    count = tl.sum(own, axis=0)
+    is_listed = count <= ROOM
+    if is_listed:
+        number = tl.cumsum(taken, axis=0) + (tl.cumsum(own, axis=0) - own)[None, :]
+        tl.store(room + ROOM + number - 1, group.to(room.dtype.element_ty), mask=taken > 0)
+        tl.debug_barrier()
+    else:
+        count = GROUPS
+    for first in range(0, count, LIST):
+        at = first + tl.arange(0, LIST)
+        chosen = at
+        if is_listed:
+            chosen = tl.load(room + ROOM + at, mask=at < count, other=GROUPS).to(tl.int32)
+        place = start + chosen[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :]
+        keys = load_keys(x_row, place, (chosen < GROUPS)[:, None] & (place < cols), LARGEST, KEY_BITS)
+        filled, bar = add_keys(tl.reshape(keys, [LIST * WIDTH]), room, filled, bar, K, ROOM)
+    return filled, bar
 
 
 @triton.jit
@@ -367,74 +390,101 @@ def short_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stri
     store_keys(values_ptr, index_ptr, x_row, row * values_stride, row * index_stride, keys, wanted, K, LARGEST)
 
 
+@triton.jit
+def one_row(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, row, parts, rows, cols, k, partials_ptr,
+            counters_ptr, LARGEST: tl.constexpr, BLOCK: tl.constexpr, SELECT: tl.constexpr, K: tl.constexpr, ROOM: tl.constexpr,
+            LISTS: tl.constexpr, THREADS: tl.constexpr, WIDTH: tl.constexpr, SINGLE: tl.constexpr, EVEN: tl.constexpr,
+            KEY_BITS: tl.constexpr):
+    """A program's part of a row, of SINGLE one piece. Where a row has several parts, each leaves its keys, the first K of its part among
+    them, and the last one finds those of the row."""
+    KEY: tl.constexpr = tl.int32 if KEY_BITS == 32 else tl.int64
+    SLOTS: tl.constexpr = ROOM // 2 if SELECT else K
+    STEP: tl.constexpr = 2 * ROOM if SELECT else K
+    none: tl.constexpr = no_key(KEY_BITS)
+    memory = partials_ptr.to(tl.pointer_type(KEY))
+    room = memory + tl.program_id(0) * STEP
+    at = tl.arange(0, K)
+    part = tl.program_id(0) % parts
+    x_row = x_ptr + row.to(tl.int64) * x_stride
+    values_row = row.to(tl.int64) * values_stride
+    index_row = row.to(tl.int64) * index_stride
+    filled = 0
+    best = tl.full([K], none, KEY)
+    if SELECT:
+        bar = tl.full([], none + 1, KEY)
+        if SINGLE:
+            filled, bar = add_selected(x_row, part * BLOCK, cols, room, filled, bar, BLOCK, K, ROOM, THREADS, WIDTH, LARGEST, EVEN)
+        else:
+            for start in tl.range(part * BLOCK, cols, parts * BLOCK):
+                filled, bar = add_selected(x_row, start, cols, room, filled, bar, BLOCK, K, ROOM, THREADS, WIDTH, LARGEST, EVEN)
+        if parts == 1 or filled > SLOTS:
+            best = first_in_room(room, filled, K, ROOM)
+    else:
+        for start in tl.range(part * BLOCK, cols, parts * BLOCK):
+            col = start + tl.arange(0, BLOCK)
+            found = tl.topk(load_keys(x_row, col, col < cols, LARGEST, KEY_BITS), K)
+            if start == part * BLOCK:
+                best = found
+            else:
+                best = merged(best, found, K)
+    if parts == 1:
+        store_keys(values_ptr, index_ptr, x_row, values_row, index_row, best, at < k, K, LARGEST)
+    else:
+        if SELECT:
+            if filled > SLOTS:
+                tl.store(room + at, best)
+                filled = K
+            slot = tl.arange(0, SLOTS)
+            tl.store(room + slot, tl.full([SLOTS], none, KEY), mask=slot >= filled)
+        else:
+            tl.store(room + at, best)
+        tl.debug_barrier()
+        if tl.atomic_add(counters_ptr + row, 1) == parts - 1:
+            rooms = memory + row.to(tl.int64) * parts * STEP
+            for first in tl.range(0, parts * SLOTS, LISTS):
+                number = first + tl.arange(0, LISTS)
+                place = number // SLOTS * STEP + number % SLOTS
+                more = tl.load(rooms + place, mask=number < parts * SLOTS, other=none, cache_modifier=".cg")
+                found = tl.topk(more, K)
+                if first == 0:
+                    best = found  # its own keys are among those that are loaded: none is kept twice
+                else:
+                    best = merged(best, found, K)
+            store_keys(values_ptr, index_ptr, x_row, values_row, index_row, best, at < k, K, LARGEST)
+            tl.store(counters_ptr + row, 0)
+
+
 @triton.autotune(configs=topk_configs(), key=["cols", "k", "rows_class"], prune_configs_by={"early_config_prune": fitting_topk})
 @triton.heuristics({
     "K": lambda args: triton.next_power_of_2(args["k"]),
     "ROOM": lambda args: 4 * max(32, triton.next_power_of_2(args["k"])) if args["SELECT"] else 0,
-    "LISTS": lambda args: max(2 * triton.next_power_of_2(args["k"]), 64 * args["num_warps"]),
+    "LISTS": lambda args: merged_at_once(args),
     "THREADS": lambda args: 32 * args["num_warps"],
     "WIDTH": lambda args: 16 // args["x_ptr"].element_size(),
     "KEY_BITS": key_bits,
+    "ALONE": lambda args: has_program_of_its_own(args),
+    "EVEN": lambda args: args["cols"] % args["BLOCK"] == 0,
+    "SINGLE": lambda args: args["PROGRAMS"] == 0 or args["cols"] <= args["BLOCK"],
 })
 @triton.jit
 def topk_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, rows, cols, k, rows_class, partials_ptr,
               counters_ptr, LARGEST: tl.constexpr, BLOCK: tl.constexpr, SELECT: tl.constexpr, K: tl.constexpr,
               ROOM: tl.constexpr, LISTS: tl.constexpr, THREADS: tl.constexpr, WIDTH: tl.constexpr,
-              AHEAD: tl.constexpr, PROGRAMS: tl.constexpr, ROWS: tl.constexpr = 1, KEY_BITS: tl.constexpr = 64):
+              PROGRAMS: tl.constexpr, ROWS: tl.constexpr = 1, KEY_BITS: tl.constexpr = 64, ALONE: tl.constexpr = False,
+              SINGLE: tl.constexpr = False, EVEN: tl.constexpr = False):
     """The k first ones of each row in order. Of short rows a program takes ROWS. Of others the programs of a row (PROGRAMS a
-    multiprocessor at most) take every n-th piece of BLOCK elements, with AHEAD the next one loaded meanwhile; where they are several,
-    each leaves its list, and the last one merges the lists and sets the row's counter back. Where rows are more than programs, each
-    takes every n-th row."""
+    multiprocessor at most, 0: as many as there are pieces) take every n-th piece of BLOCK elements; where they are several, each
+    leaves its keys, and the last one merges them and sets the row's counter back. Where rows are more than programs, each takes
+    every n-th row. Programs that have a row and a piece alone (ALONE, SINGLE) do without loops, for which compilers would compute ahead
+    what each step needs and keep it in registers."""
     if ROWS > 1:
         short_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, rows, cols, k, LARGEST, BLOCK, K, ROWS, KEY_BITS)
     else:
         parts = tl.maximum(tl.num_programs(0) // rows, 1)
-        part = tl.program_id(0) % parts
-        KEY: tl.constexpr = tl.int32 if KEY_BITS == 32 else tl.int64
-        memory = partials_ptr.to(tl.pointer_type(KEY))
-        room = memory + tl.program_id(0) * ROOM
-        at = tl.arange(0, K)
-        for row in range(tl.program_id(0) // parts, rows, tl.num_programs(0) // parts):
-            x_row = x_ptr + row.to(tl.int64) * x_stride
-            if SELECT:
-                filled = 0
-                floor = NO_RANK
-                if AHEAD:
-                    next_x = load_piece(x_row, columns_of_threads(part * BLOCK, BLOCK, THREADS, WIDTH), cols)
-                for start in tl.range(part * BLOCK, cols, parts * BLOCK):
-                    col = columns_of_threads(start, BLOCK, THREADS, WIDTH)
-                    if AHEAD:
-                        x = next_x
-                        next_x = load_piece(x_row, col + parts * BLOCK, cols)
-                    else:
-                        x = load_piece(x_row, col, cols)
-                    filled, floor = add_selected(x, col, cols, k, room, filled, floor, K, ROOM, LARGEST)
-                best = first_in_room(room, filled, K, ROOM)
-            else:
-                best = tl.full([K], no_key(KEY_BITS), KEY)
-                for start in tl.range(part * BLOCK, cols, parts * BLOCK):
-                    found = tl.topk(load_keys(x_row, start, cols, BLOCK, LARGEST, KEY_BITS), K)
-                    if start == part * BLOCK:
-                        best = found
-                    else:
-                        best = merged(best, found, K)
-            values_row = row.to(tl.int64) * values_stride
-            index_row = row.to(tl.int64) * index_stride
-            if parts == 1:
-                store_keys(values_ptr, index_ptr, x_row, values_row, index_row, best, at < k, K, LARGEST)
-            else:
-                lists = memory + tl.num_programs(0) * ROOM + row.to(tl.int64) * parts * K
-                tl.store(lists + part * K + at, best)
-                tl.debug_barrier()
-                if tl.atomic_add(counters_ptr + row, 1) == parts - 1:
-                    for first in tl.range(0, parts * K, LISTS):
-                        place = first + tl.arange(0, LISTS)
-                        more = tl.load(lists + place, mask=place < parts * K, other=no_key(KEY_BITS), cache_modifier=".cg")
-                        # Its own list is among those that are loaded: nothing is kept twice.
-                        found = tl.topk(more, K)
-                        if first == 0:
-                            best = found
-                        else:
-                            best = merged(best, found, K)
-                    store_keys(values_ptr, index_ptr, x_row, values_row, index_row, best, at < k, K, LARGEST)
-                    tl.store(counters_ptr + row, 0)
+        if ALONE:
+            one_row(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, tl.program_id(0) // parts, parts, rows, cols, k,
+                    partials_ptr, counters_ptr, LARGEST, BLOCK, SELECT, K, ROOM, LISTS, THREADS, WIDTH, SINGLE, EVEN, KEY_BITS)
+        else:
+            for row in range(tl.program_id(0) // parts, rows, tl.num_programs(0) // parts):
+                one_row(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, row, parts, rows, cols, k,
+                        partials_ptr, counters_ptr, LARGEST, BLOCK, SELECT, K, ROOM, LISTS, THREADS, WIDTH, SINGLE, EVEN, KEY_BITS)

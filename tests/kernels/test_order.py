@@ -85,7 +85,7 @@ class Order(Case):
     def test_topk(self):
         for rows, cols, k, kind in ((1, 1, 1, "f32"), (4, 9, 9, "f32"), (3, 1000, 50, "bf16"), (1, 9001, 64, "f32"), (1, 20001, 5, "f16"),
                                     (40, 300, 1, "f32"), (1, 2000, 700, "f32"), (700, 7, 3, "bf16"), (70, 128, 2, "f32"),
-                                    (20, 500, 9, "bf16"), (9, 300, 300, "f16"), (1, 32766, 3, "bf16"), (1, 32767, 3, "f16")):
+                                    (20, 500, 9, "bf16"), (20, 600, 9, "f32"), (9, 300, 300, "f16"), (1, 32766, 3, "bf16"), (1, 32767, 3, "f16")):
             for largest in (True, False):
                 x, index = self.rows(rows, cols, kind), whole((rows, k), "i64")
                 values = empty((rows, k), kind)
@@ -97,22 +97,28 @@ class Order(Case):
         np.testing.assert_array_equal(index.now(), order(x.exact, True)[:, :k])
 
     def test_selection(self):
-        """Few elements beyond those that are wanted, or more than the list has room for; several programs a row, several
-        pieces a program, several rows a program."""
+        """Few elements beyond those that are wanted, or more than the room or the list of groups holds; several programs a row,
+        several pieces a program, several rows a program."""
         topk_rows = tegula.load(str(SOURCE / "kernels" / "order.py"))["topk_rows"]
-        scratch, counters = DEVICE.array(np.zeros(1 << 15, np.float32)), DEVICE.array(np.zeros(8, np.int32))
+        scratch, counters = DEVICE.array(np.zeros(1 << 16, np.float32)), DEVICE.array(np.zeros(8, np.int32))
         sparse = np.zeros((2, 3000))
         sparse[0, 5:3000:600] = 3  # by one thread, and nothing else
         sparse[1, 2000:2040] = -np.arange(40)
-        for x, kind, k, programs in ((random.standard_normal((3, 2100)), "f32", 30, 3), (random.standard_normal((2, 5000)), "bf16", 32, 6),
+        of_one_thread = np.where(np.arange(4000) % 512 < 8, np.arange(4000), 0.0)[None]
+        rising = np.arange(5000.0)[None] - 2500
+        for x, kind, k, programs in ((random.standard_normal((3, 2100)), "f32", 30, 3), (random.standard_normal((2, 5000)), "bf16", 32, 10),
                                      (np.round(random.standard_normal((5, 1100))), "f32", 17, 2), (sparse, "f32", 5, 4),
-                                     (np.full((1, 2500), np.nan), "f16", 1, 1), (random.standard_normal((1, 4100)), "f32", 3, 2)):
+                                     (np.full((1, 2500), np.nan), "f16", 1, 1), (random.standard_normal((1, 4100)), "f32", 3, 2),
+                                     (np.zeros((1, 3000)), "f32", 32, 1), (of_one_thread, "f32", 20, 1), (rising, "f32", 29, 2),
+                                     (random.integers(0, 3, (1, 4000)), "bf16", 31, 1), (np.full((1, 1500), -np.inf), "f32", 9, 2)):
             for largest in (True, False):
                 x = x if isinstance(x, Array) else Array(x, kind)
                 (rows, cols), index = x.exact.shape, whole((len(x.exact), k), "i32")
                 values = empty((rows, k), kind)
-                topk_rows[(programs,)](values.given, index.given, x.given, k, k, cols, rows, cols, k, 2, scratch, counters,
-                                       LARGEST=largest, BLOCK=1024, SELECT=True, AHEAD=programs > 2, PROGRAMS=8, ROWS=1, num_warps=2)
+                is_single = programs == rows * (cols + 1023) // 1024
+                topk_rows[(programs,)](values.given, index.given, x.given, k, k, cols, rows, cols, k, 2, scratch, counters, LARGEST=largest,
+                                       BLOCK=1024, SELECT=True, PROGRAMS=8, ROWS=1, num_warps=2, SINGLE=is_single, ALONE=programs % rows == 0,
+                                       EVEN=cols % 1024 == 0)
                 exact = order(x.exact, largest)[:, :k]
                 np.testing.assert_array_equal(index.now(), exact, f"{kind}, {k} of {rows} x {cols}, {largest}")
                 np.testing.assert_array_equal(values.now(), np.take_along_axis(x.exact, exact, 1))
