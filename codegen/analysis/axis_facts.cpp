@@ -22,7 +22,7 @@ std::vector<int64_t> extents(const Value* v) {
 int64_t step(const Value* v) { return v->type.pointer ? elem_bytes(v->type.elem) : 1; }
 
 AxisInfo unknown(const Value* v) {
-  std::vector<int64_t> ones(extents(v).size(), 1);
+  const std::vector<int64_t> ones(v->type.is_tile() ? v->type.shape.size() : 1, 1);
   return {ones, ones, ones, std::nullopt, v->type.is_integer() && is_unsigned(v->type.elem)};
 }
 

@@ -10,10 +10,10 @@
 namespace tegula {
 
 std::vector<int> first_registers(const ir::Type& type, const ir::Ints& runs) {
-  std::map<std::vector<int32_t>, int> firsts;
+  std::map<LinearLayout::Basis, int> firsts;
   std::vector<int> out;
   for (int r = 0; r < type.layout->in_size(Dim::Register); ++r) {
-    std::vector<int32_t> at = type.layout->apply({{Dim::Register, r}});
+    LinearLayout::Basis at = type.layout->apply({{Dim::Register, r}});
     for (size_t axis = 0; axis < at.size(); ++axis) at[axis] -= at[axis] % int32_t(runs[axis]);
     out.push_back(firsts.try_emplace(std::move(at), r).first->second);
   }

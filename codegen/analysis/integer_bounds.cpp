@@ -83,25 +83,26 @@ IntegerBounds bounds_of(const Value* v, int depth) {
   }
 }
 
-std::vector<int32_t> without_axis(std::vector<int32_t> at, int64_t axis) {
-  at.erase(at.begin() + axis);
+Coordinates without_axis(Coordinates at, int64_t axis) {
+  std::rotate(at.begin() + axis, at.begin() + axis + 1, at.end());
+  at.resize(at.size() - 1, 0);
   return at;
 }
 
 // Along dimensions of one element there is coordinate 0 alone.
-std::vector<int32_t> within(std::vector<int32_t> at, const Type& type) {
+Coordinates within(Coordinates at, const Type& type) {
   for (size_t axis = 0; axis < at.size(); ++axis)
     if (type.shape[axis] == 1) at[axis] = 0;
   return at;
 }
 
 // What no element of an index tile is below whose coordinates are these or larger.
-Bound least_from(const Value* v, const std::vector<int32_t>& at, int depth) {
+Bound least_from(const Value* v, const Coordinates& at, int depth) {
   if (const auto number = constant_integer(v)) return *number;
   if (v->type.is_scalar()) return bounds_of(v, depth).least;
   if (!v->def || depth > kMostDepth || !v->type.is_integer()) return std::nullopt;
   const Op& op = *v->def;
-  auto of = [&](size_t i, const std::vector<int32_t>& there) { return least_from(op.operand(i), there, depth + 1); };
+  auto of = [&](size_t i, const Coordinates& there) { return least_from(op.operand(i), there, depth + 1); };
   switch (op.opcode) {
     case Opcode::Arange:
       return op.get(attr::start) + at[0];
@@ -124,10 +125,10 @@ Bound least_from(const Value* v, const std::vector<int32_t>& at, int depth) {
   }
 }
 
-bool is_false_from(const Value* mask, const std::vector<int32_t>& at, int depth) {
+bool is_false_from(const Value* mask, const Coordinates& at, int depth) {
   if (!mask->def || depth > kMostDepth) return false;
   const Op& op = *mask->def;
-  auto of = [&](size_t i, const std::vector<int32_t>& there) { return is_false_from(op.operand(i), there, depth + 1); };
+  auto of = [&](size_t i, const Coordinates& there) { return is_false_from(op.operand(i), there, depth + 1); };
   switch (op.opcode) {
     case Opcode::Lt: {
       const Bound least = least_from(op.operand(0), at, depth + 1);
@@ -151,7 +152,7 @@ bool is_false_from(const Value* mask, const std::vector<int32_t>& at, int depth)
 
 IntegerBounds integer_bounds(const Value* v) { return bounds_of(v, 0); }
 
-bool is_false_from(const Value* mask, const std::vector<int32_t>& at) { return is_false_from(mask, at, 0); }
+bool is_false_from(const Value* mask, const Coordinates& at) { return is_false_from(mask, at, 0); }
 
 std::optional<int64_t> most_trips(const Op& loop) {
   if (loop.opcode != Opcode::For) return std::nullopt;

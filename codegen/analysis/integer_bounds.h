@@ -17,7 +17,7 @@ IntegerBounds integer_bounds(const ir::Value* v);
 
 /// Whether the mask's expression implies that the mask is false for all elements with these coordinates or larger ones:
 /// for example columns beyond a row's end that is known at compile time.
-bool is_false_from(const ir::Value* mask, const std::vector<int32_t>& at);
+bool is_false_from(const ir::Value* mask, const Coordinates& at);
 
 /// An upper bound on the iterations of a `for`; nullopt if its bounds imply none.
 std::optional<int64_t> most_trips(const ir::Op& loop);

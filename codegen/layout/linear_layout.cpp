@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <map>
+#include <span>
 
 #include "codegen/layout/gf2.h"
 #include "runtime/base/check.h"
@@ -209,9 +210,9 @@ int32_t LinearLayout::basis(Dim in, int bit, Dim out) const {
   return basis(in, bit)[i];
 }
 
-LinearLayout::Basis LinearLayout::apply(const std::vector<std::pair<Dim, int32_t>>& at) const {
+LinearLayout::Basis LinearLayout::apply(const std::pair<Dim, int32_t>* at, size_t count) const {
   Basis result(outs_.size(), 0), beyond(outs_.size(), 0);
-  for (auto [dim, value] : at) {
+  for (auto [dim, value] : std::span(at, count)) {
     TEGULA_CHECK(value >= 0 && value < in_size(dim), "{} = {} is outside {}", dim_name(dim), value, to_string());
     const In* in = find_in(ins_, dim);
     if (!in) continue;

@@ -65,12 +65,15 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "codegen/layout/coordinates.h"
 
 namespace tegula {
 
@@ -96,7 +99,7 @@ inline bool is_tile_extent(int64_t extent) { return extent > 0 && repeats_of(ext
 class LinearLayout {
  public:
   /// Image of one input bit: one coordinate for each output dimension, in the order of out_dims().
-  using Basis = std::vector<int32_t>;
+  using Basis = Coordinates;
   /// A digit of an input above its bits: value i of `count` adds i times the image, which moves along one output at
   /// most, by whole blocks (block_of its size).
   struct Repeat {
@@ -142,7 +145,8 @@ class LinearLayout {
   const Basis& basis(Dim in, int bit) const;
 
   /// Coordinates (in the order of outs()) of the given input; dimensions not named are 0.
-  Basis apply(const std::vector<std::pair<Dim, int32_t>>& in) const;
+  Basis apply(std::initializer_list<std::pair<Dim, int32_t>> in) const { return apply(in.begin(), in.size()); }
+  Basis apply(const std::vector<std::pair<Dim, int32_t>>& in) const { return apply(in.data(), in.size()); }
 
   /// Product: this one for the low bits, `outer` for the high bits of every dimension they share. Where `outer` has
   /// bits, this one has no repeats.
@@ -197,6 +201,8 @@ class LinearLayout {
   static std::optional<LinearLayout> parse(std::string_view text, std::string* why);
 
  private:
+  Basis apply(const std::pair<Dim, int32_t>* in, size_t count) const;
+
   std::vector<In> ins_;
   std::vector<Out> outs_;
 };

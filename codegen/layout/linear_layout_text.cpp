@@ -130,7 +130,8 @@ class LayoutReader {
     if (!expect("[")) return false;
     if (eat("]")) return true;
     do {
-      if (!number(result.emplace_back())) return false;
+      result.push_back(0);
+      if (!number(result.back())) return false;
     } while (eat(","));
     return expect("]");
   }

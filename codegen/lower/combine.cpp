@@ -1,12 +1,14 @@
 #include "codegen/lower/combine.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace tegula::lower {
 
 Combining::Key Combining::key_of_operand(int r) const {
   Key key = layout_.apply({{Dim::Register, r}});
-  key.erase(key.begin() + axis_);
+  std::rotate(key.begin() + axis_, key.begin() + axis_ + 1, key.end());
+  key.resize(key.size() - 1, 0);
   return key;
 }
 

@@ -20,7 +20,7 @@ class Combining {
 
  protected:
   /// The register part of an element's coordinates along the other axes.
-  using Key = std::vector<int32_t>;
+  using Key = LinearLayout::Basis;
   Key key_of_operand(int r) const;
 
   /// Applies the region to two groups.

@@ -45,10 +45,10 @@ llvm::Value* in_f32(Lowering& l, llvm::ArrayRef<llvm::Value*> x, Make make) {
 // elements along each axis (powers of two); the register's part of an element's coordinates tells its group.
 template <class F>
 std::function<llvm::Value*(int)> once_a_group(const ir::Type& type, const std::vector<int64_t>& runs, F make) {
-  auto made = std::make_shared<std::map<std::vector<int32_t>, llvm::Value*>>();
+  auto made = std::make_shared<std::map<LinearLayout::Basis, llvm::Value*>>();
   return [=](int r) {
     if (!type.layout) return make(r);
-    std::vector<int32_t> group = type.layout->apply({{Dim::Register, r}});
+    LinearLayout::Basis group = type.layout->apply({{Dim::Register, r}});
     for (size_t axis = 0; axis < group.size(); ++axis) group[axis] = int32_t(group[axis] / runs[axis]);
     llvm::Value*& value = (*made)[group];
     if (!value) value = make(r);

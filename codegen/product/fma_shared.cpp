@@ -85,7 +85,7 @@ class SharedProduct {
   }
 
  private:
-  using Coordinates = std::vector<int32_t>;
+  using Coordinates = LinearLayout::Basis;
   using Sums = std::map<int, llvm::Value*>;  // by register
 
   // A row of A, or a run of elements of a row of B, that some sums of a thread take, and where it begins.

@@ -12,7 +12,7 @@ namespace tegula::lower {
 /// extents: what lies beyond is a copy.
 class Fragment {
  public:
-  using Coordinates = std::vector<int32_t>;
+  using Coordinates = LinearLayout::Basis;
 
   Fragment(Lowering& l, const ir::Value* x) : type_(x->type) {
     const Regs& regs = l.get(x);

@@ -195,7 +195,7 @@ class Descriptor {
 // The registers of an instruction's result that begins at (m, n), in its order: lane 0 holds rows {0, 8} and pairs of
 // columns of every eight.
 std::vector<int> instruction_registers(const LinearLayout& acc, int64_t m, int64_t n, int columns) {
-  std::map<std::vector<int32_t>, int> by_coordinate;
+  std::map<LinearLayout::Basis, int> by_coordinate;
   for (int r = acc.in_size(Dim::Register); r-- > 0;) by_coordinate[acc.apply({{Dim::Register, r}})] = r;
   std::vector<int> out;
   for (int column = 0; column < columns; column += 8)
@@ -229,7 +229,7 @@ class RowFragments {
  private:
   Lowering& l_;
   int per_word_;
-  std::map<std::vector<int32_t>, llvm::Value*> registers_;
+  std::map<LinearLayout::Basis, llvm::Value*> registers_;
 };
 
 // Of `steps` instructions along K that add to the same sums, one after another. They are one row, so that the back end
@@ -314,7 +314,7 @@ class Product {
   std::vector<Part> parts_of_sums() const {
     std::vector<Part> parts;
     for (int r = 0; r < Lowering::num_registers(op_.result()->type); ++r) {
-      const std::vector<int32_t> origin = acc_.apply({{Dim::Register, r}});
+      const LinearLayout::Basis origin = acc_.apply({{Dim::Register, r}});
       if (origin[0] % kRows || origin[1] % columns_) continue;
       parts.push_back({origin[0], origin[1], instruction_registers(acc_, origin[0], origin[1], columns_)});
     }

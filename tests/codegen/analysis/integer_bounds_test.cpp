@@ -71,7 +71,7 @@ TEST(IntegerBounds, OfCasts) {
 }
 
 // Of the mask %9 over 8 x 64 elements, from these coordinates on.
-bool is_false(const std::string& body, std::vector<int32_t> at) {
+bool is_false(const std::string& body, Coordinates at) {
   Diagnostics diags;
   auto func = ir::read(
       "func @f(%0: i32 \"n\", %1: ptr<i32> \"p\") {num_warps = 1} {\n"
