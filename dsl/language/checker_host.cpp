@@ -235,11 +235,7 @@ Val Checker::host_attribute(const dsl::HostRef& object, const Expr& e) {
       return value ? Val(dsl::Int(*value)) : Val(dsl::None{});
     }
     if (e.text == "pre_hook") return dsl::None{};
-    if (e.text == "kwargs") {
-      DictObject kwargs;
-      for (const ConstexprArg& c : config->config.constexprs) kwargs.set(c.name, dsl::to_val(c.value));
-      return make_host(std::move(kwargs));
-    }
+    if (e.text == "kwargs") return config->kwargs;
   }
   if (const auto* tensor = get_host<PointerObject>(object)) {
     if (e.text == "dtype" && tensor->pointer.elem) return dsl::DType{ir::Type::scalar(*tensor->pointer.elem)};

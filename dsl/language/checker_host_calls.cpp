@@ -65,9 +65,7 @@ Val Checker::make_config(const std::vector<Argument>& args, Loc loc) {
                                             "maxnreg", "pre_hook",  "ir_override"};
   auto matched = match_arguments("triton.Config", kParams, 1, args, loc);
   if (!matched) return Val();
-  ConfigObject object;
-  object.config = default_config();
-  object.loc = loc;
+  Config config = default_config();
   const Argument& kwargs = *(*matched)[0];
   const auto* dict = get_host<DictObject>(kwargs.value);
   if (!dict)
@@ -78,7 +76,7 @@ Val Checker::make_config(const std::vector<Argument>& args, Loc loc) {
     if (!key.is<std::string>() || !constant)
       return error(kwargs.loc, fmt::format("triton.Config takes a dict of names and their values, found {}: {}",
                                            dsl::describe(key), dsl::describe(value)));
-    object.config.constexprs.emplace_back(key.as<std::string>(), *constant);
+    config.constexprs.emplace_back(key.as<std::string>(), *constant);
   }
   for (size_t i = 0; i < std::size(kParams); ++i) {
     const dsl::LaunchOption* option = dsl::find_launch_option(kParams[i]);
@@ -86,11 +84,12 @@ Val Checker::make_config(const std::vector<Argument>& args, Loc loc) {
     if (!option || !a || a->value.is<dsl::None>()) continue;
     const auto* n = a->value.get_if<dsl::Int>();
     if (n && option->info.allows(n->clamped()))
-      object.config.*option->config = int(n->clamped());
+      config.*option->config = int(n->clamped());
     else
       error(a->loc, n ? option->info.wrong(n->clamped())
                       : fmt::format("{} takes an int, found {}", kParams[i], dsl::describe(a->value)));
   }
+  ConfigObject object(std::move(config), loc);
   if (const Argument* hook = (*matched)[5]) object.hook = hook->value, object.hook_loc = hook->loc;
   return make_host(std::move(object));
 }

@@ -321,12 +321,7 @@ class Reader {
   static std::vector<Config> prune(const File& file, const Val& function, Loc loc, const std::vector<Config>& configs,
                                    const LaunchArgs& launch) {
     std::vector<Val> list;
-    for (const Config& c : configs) {
-      auto object = std::make_shared<ConfigObject>();
-      object->config = c;
-      object->loc = loc;
-      list.push_back(dsl::HostRef(std::move(object)));
-    }
+    for (const Config& c : configs) list.push_back(make_host(ConfigObject(c, loc)));
     return with_checker<std::vector<Config>>(
         *file, "narrow them down in C++ with Autotune::prune", [&](Checker& checker) {
           std::vector<Argument> args{{{}, dsl::make_tuple(list), false, loc}, {{}, launch_object(launch), false, loc}};

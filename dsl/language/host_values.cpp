@@ -55,6 +55,18 @@ void DictObject::set(Val key, Val value) {
 
 namespace {
 
+Val dict_of(const std::vector<ConstexprArg>& constexprs) {
+  DictObject dict;
+  for (const ConstexprArg& c : constexprs) dict.set(c.name, dsl::to_val(c.value));
+  return make_host(std::move(dict));
+}
+
+}  // namespace
+
+ConfigObject::ConfigObject(Config of, Loc loc) : config(std::move(of)), loc(loc), kwargs(dict_of(config.constexprs)) {}
+
+namespace {
+
 struct FloatLimits {
   Elem elem;
   double largest, epsilon, smallest_normal, smallest;

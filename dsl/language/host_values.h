@@ -38,8 +38,11 @@ Config default_config();
 
 /// triton.Config(...)
 struct ConfigObject : dsl::HostObject {
-  Config config;
-  Loc loc;
+  explicit ConfigObject(Config of, Loc loc);
+
+  const Config config;
+  const Loc loc;
+  const Val kwargs;        ///< the dict of its constexprs; host code that prunes reads it for each of them
   Val hook = dsl::None{};  ///< its pre_hook
   Loc hook_loc = {};
 

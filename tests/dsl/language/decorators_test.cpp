@@ -471,6 +471,22 @@ TEST(Decorators, ParametersCalledAsOptionsGetTheirValues) {
   EXPECT_EQ(configs_text(tuning->configs), "B=64 num_stages=3 num_warps=8 num_warps=8 num_stages=3\n");
 }
 
+TEST(Decorators, PruningChangesItsOwnCopyOfAConfiguration) {
+  auto tune = autotune(
+      "def prune(configs, args):\n"
+      "  kept = []\n"
+      "  for c in configs:\n"
+      "    values = c.kwargs\n"
+      "    values['BLOCK'] = values['BLOCK'] * 4\n"
+      "    if values['BLOCK'] == 32 and c.kwargs['BLOCK'] == 8:\n"
+      "      kept.append(c)\n"
+      "  return kept\n"
+      "@triton.autotune([triton.Config({'BLOCK': 1}), triton.Config({'BLOCK': 8})], ['n'], "
+      "prune_configs_by={'early_config_prune': prune})");
+  ASSERT_TRUE(tune && tune->prune);
+  EXPECT_EQ(configs_text(tune->prune(tune->configs, {})), "BLOCK=8 num_warps=4 num_stages=3\n");
+}
+
 TEST(Decorators, PruningGetsTheArgumentsByKeywordsToo) {
   auto tune = autotune(
       "def prune(configs, args, **kwargs):\n  return [c for c in configs if c.kwargs['BLOCK'] <= kwargs['n']]\n"
