@@ -260,7 +260,7 @@ void round_integers_once(llvm::Module& module) {
     }
 }
 
-llvm::orc::JITTargetMachineBuilder host_machine(bool baseline_cpu) {
+llvm::orc::JITTargetMachineBuilder make_host_machine(bool baseline_cpu) {
   static const bool initialised = [] {
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
@@ -279,6 +279,18 @@ llvm::orc::JITTargetMachineBuilder host_machine(bool baseline_cpu) {
   for (const char* feature : {"avx512fp16", "avx512bf16", "avxneconvert", "avx10.2"})
     machine.getFeatures().AddFeature(feature, false);
   return machine;
+}
+
+/// Made once: virtual machines take long to answer what the processor is. Never destroyed, as devices may be made while
+/// the process ends.
+const llvm::orc::JITTargetMachineBuilder& host_machine(bool baseline_cpu) {
+  using Builder = llvm::orc::JITTargetMachineBuilder;
+  if (baseline_cpu) {
+    static const Builder* const baseline = new Builder(make_host_machine(true));
+    return *baseline;
+  }
+  static const Builder* const host = new Builder(make_host_machine(false));
+  return *host;
 }
 
 template <class T>
