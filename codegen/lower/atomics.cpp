@@ -90,8 +90,8 @@ void lower_AtomicRmw(Lowering& l, const ir::Op& op) {
                           : Regs{l.b.CreateBitCast(results[0], l.element_type(type))};
     std::copy(part.begin(), part.end(), old.begin() + r);
   }
-  if (fenced && sem != "release" && l.uses[op.result()]) l.hw("fence", {}, fence);
-  if (owner && l.uses[op.result()]) old = share(l, op, old, owner);
+  if (fenced && sem != "release" && l.users.contains(op.result())) l.hw("fence", {}, fence);
+  if (owner && l.users.contains(op.result())) old = share(l, op, old, owner);
   l.set(op.result(), std::move(old));
 }
 

@@ -2,6 +2,7 @@
 #include <llvm/Analysis/ValueTracking.h>
 #include <llvm/Support/KnownBits.h>
 
+#include <algorithm>
 #include <bit>
 #include <functional>
 #include <map>
@@ -476,12 +477,11 @@ bool hides_subnormals(const ir::Value* value) {
 
 // Whether the op's result is only ever added to such constants, as that of 1 / (1 + exp(-x)) is.
 bool subnormals_vanish(const Lowering& l, const ir::Op& op) {
-  int added = 0;
-  ir::walk(l.func.body, [&](const ir::Op& user) {
-    if (user.opcode != ir::Opcode::Add) return;
-    for (int i = 0; i < 2; ++i) added += user.operand(i) == op.result() && hides_subnormals(user.operand(1 - i));
-  });
-  return added == l.uses.at(op.result());
+  const auto users = l.users.find(op.result());
+  return users == l.users.end() || std::ranges::all_of(users->second, [&](const ir::Op* user) {
+           return user->opcode == ir::Opcode::Add &&
+                  (hides_subnormals(user->operand(0)) || hides_subnormals(user->operand(1)));
+         });
 }
 
 // e^x as 2^(x log2 e). ex2.approx spends three instructions an element on results below the normal numbers, which

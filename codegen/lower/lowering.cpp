@@ -41,6 +41,19 @@ llvm::DebugLoc DebugInfo::at(const Loc& loc) {
 
 // ------------------------------------------------------------------------------------------------------- function
 
+namespace {
+
+std::unordered_map<const ir::Value*, std::vector<const ir::Op*>> users_in(const ir::Block& body) {
+  std::unordered_map<const ir::Value*, std::vector<const ir::Op*>> users;
+  ir::walk(body, [&](const ir::Op& op) {
+    for (const ir::Value* operand : op.operands)
+      if (operand) users[operand].push_back(&op);
+  });
+  return users;
+}
+
+}  // namespace
+
 Lowering::Lowering(const ir::Func& func, const Target& target, llvm::Module& module, Diagnostics& diags, bool emulator)
     : func(func),
       target(target),
@@ -52,7 +65,7 @@ Lowering::Lowering(const ir::Func& func, const Target& target, llvm::Module& mod
       shared(plan_shared(func)),
       groups(groups_since(func)),
       axes(func),
-      uses(ir::count_uses(func.body)) {
+      users(users_in(func.body)) {
   warps_.count = func.num_warps();
   copy_warps_ = ir::copy_warps_of(func);
 }

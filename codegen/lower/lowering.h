@@ -65,7 +65,8 @@ class Lowering {
   AxisAnalysis axes;
   std::vector<Loc> sites;
   std::vector<ImageAssert> asserts;
-  std::unordered_map<const ir::Value*, int> uses;
+  /// The ops that use each value, each as often as the value is an operand of it. None for values without a use.
+  const std::unordered_map<const ir::Value*, std::vector<const ir::Op*>> users;
 
   /// The number of warps of the group whose code is being lowered: a group of the program's warps, or copy_warps.
   int num_warps() const { return warps_.count; }

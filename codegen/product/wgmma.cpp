@@ -344,7 +344,7 @@ class Product {
     const auto* adds = op_.operand(3) ? llvm::dyn_cast<llvm::ConstantInt>(l_.scalar(op_.operand(3))) : nullptr;
     if ((adds && adds->isZero()) || sums->type.is_in_flight()) return false;
     const bool of_this_block = (sums->def ? sums->def->parent : sums->block) == op_.parent;
-    return !of_this_block || l_.uses.at(sums) > 1 || may_repeat(sums);
+    return !of_this_block || l_.users.at(sums).size() > 1 || may_repeat(sums);
   }
 
   // As many as the plan says, if instructions can begin at all multiples of it; else the most of which that is so.
