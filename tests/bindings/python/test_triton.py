@@ -436,6 +436,9 @@ class Inductor(unittest.TestCase):
             self.assertEqual(memory.call_args[0], (256 << 20,))
         timer.benchmark(launch, device="cpu")
         timer.by_inductor.benchmark.assert_called_once_with(launch, device="cpu")
+        with mock.patch("torch.empty", side_effect=torch.OutOfMemoryError):
+            timer.benchmark(launch, device="cuda", rep=40)
+        timer.by_inductor.benchmark_gpu.assert_called_once_with(launch, rep=40)
 
     def test_what_is_refused_goes_to_triton(self):
         logging.getLogger("torch._inductor").setLevel(logging.CRITICAL)
