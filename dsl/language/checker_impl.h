@@ -341,8 +341,9 @@ class Checker {
   /// Compile-time values that the loop's body assigns are unknown: how often it runs is.
   void forget_assigned(const Stmt& loop);
   void unroll(const Stmt& s, std::span<const Val> values, int depth = 0);
+  /// Whether the name stands for None, a type or the like, which no loop carries.
+  bool is_no_value(const std::string& name) const;
   /// The names live before the loop that its body or condition assigns; its variable is one if `with_target`.
-  bool is_no_value(const std::string& name) const;  // None or the like, which no loop carries
   std::vector<Carried> find_carried(const Stmt& loop, bool with_target = false);
   void collect_assigned(std::span<const StmtPtr> statements, const NameSet* unstable, bool constexpr_too,
                         std::vector<std::string>& names);
