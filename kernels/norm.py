@@ -21,7 +21,7 @@ import triton
 import triton.language as tl
 
 from tiles import (activate, aligned_elements, begin_aligned, columns, divide, divide_rows, extent, fitting_rows, in_line,
-                   inside, load_vector, median, piece_mask, quantised, row_configs, row_scale, row_sum, unit_of_rows, united, warp_sums)
+                   inside, load_vector, piece_mask, quantised, row_configs, row_scale, row_sum, unit_of_rows, united, warp_sums)
 
 # Registers a thread at most, by warps: fewer of them, and more programs run at a time.
 LIMITS = {1: [None], 2: [None], 4: [None, 128], 8: [None, 80, 64], 16: [None, 40, 64], 32: [None, 32]}
@@ -105,19 +105,6 @@ def moments_about(reference, h, mask):
 
 
 @triton.jit
-def middle_of_three(x_ptr, residual_ptr, at, residual_at, cols):
-    """Of three elements from the middle of a row the middle one: as near to its mean as keeps the digits of moments about it, also
-    where a row has an element much larger than the others."""
-    first = tl.maximum(cols // 2 - 1, 0)
-    second = tl.minimum(first + 1, cols - 1)
-    third = tl.minimum(first + 2, cols - 1)
-    a = load_sum(x_ptr, residual_ptr, at + first, residual_at + first, True)
-    b = load_sum(x_ptr, residual_ptr, at + second, residual_at + second, True)
-    c = load_sum(x_ptr, residual_ptr, at + third, residual_at + third, True)
-    return median(a, b, c)
-
-
-@triton.jit
 def whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight, bias, tile, out_stride, x_stride,
                residual_stride, sum_stride, rows, cols, eps, CENTER: tl.constexpr, WEIGHT: tl.constexpr,
                BIAS: tl.constexpr, ACTIVATION: tl.constexpr, L2: tl.constexpr, BLOCK: tl.constexpr,
@@ -131,9 +118,11 @@ def whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, wei
         tl.debug_barrier()
     sum_at = place(at, row, col, sum_stride, UNIT)
     if CENTER and PARTS > 1:
-        # All blocks read the reference: the sum, which may take its place, is stored behind the exchange.
-        reference = middle_of_three(x_ptr, residual_ptr, row * x_stride, row * residual_stride, cols)
-        distance, total, squares = moments_about(reference, h, mask)
+        # The mean of a few elements of the row is as near to the row's mean as keeps the digits of the variance. All
+        # blocks read them: the sum, which may take their place, is stored behind the exchange.
+        few = tl.arange(0, 32)
+        first = load_sum(x_ptr, residual_ptr, row * x_stride + few, row * residual_stride + few, few < cols)
+        distance, total, squares = moments_about(tl.sum(first, axis=0) / tl.minimum(cols, 32), h, mask)
         store_sum(sum_ptr, sum_at, h, mask)
         offset = total / cols
         factor = row_factor(tl.maximum(squares - offset * total, 0.0), cols, eps, L2)

@@ -23,7 +23,7 @@ import triton
 import triton.language as tl
 
 from tiles import (NARROW, NARROW_TILES, SHARED_PIECES, add_pairs, columns, extent, in_line, inside, load_vector,
-                   median, shares_pieces, sums_of_rows, warp_sums)
+                   shares_pieces, sums_of_rows, warp_sums)
 
 BEGUN = tl.constexpr(0x10000)  # in a counter of programs: one that has begun, or goes before all have begun
 
@@ -243,7 +243,7 @@ def middle_of_three(x_ptr, row, x_stride, there, cols):
     a = tl.load(first, mask=there, other=0.0).to(tl.float32)
     b = tl.load(first + 1, mask=there & (cols > 1), other=0.0).to(tl.float32)
     c = tl.load(first + 2, mask=there & (cols > 2), other=0.0).to(tl.float32)
-    return median(a, b, c)
+    return tl.maximum(tl.minimum(a, b), tl.minimum(tl.maximum(a, b), c))
 
 
 @triton.jit

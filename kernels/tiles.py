@@ -176,11 +176,6 @@ def inside(at, count, EVEN: tl.constexpr):
 
 
 @triton.jit
-def median(a, b, c):
-    return tl.maximum(tl.minimum(a, b), tl.minimum(tl.maximum(a, b), c))
-
-
-@triton.jit
 def add_pairs(a, b, c, d):
     return a + c, b + d
 
