@@ -115,7 +115,7 @@ class Order(Case):
                 x = x if isinstance(x, Array) else Array(x, kind)
                 (rows, cols), index = x.exact.shape, whole((len(x.exact), k), "i32")
                 values = empty((rows, k), kind)
-                is_single = programs == rows * (cols + 1023) // 1024
+                is_single = programs == rows * ((cols + 1023) // 1024)
                 topk_rows[(programs,)](values.given, index.given, x.given, k, k, cols, rows, cols, k, 2, scratch, counters, LARGEST=largest,
                                        BLOCK=1024, SELECT=True, PROGRAMS=8, ROWS=1, num_warps=2, SINGLE=is_single, ALONE=programs % rows == 0,
                                        EVEN=cols % 1024 == 0)
