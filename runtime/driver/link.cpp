@@ -221,7 +221,8 @@ Linked link_ptx_for(const Multiprocessor& on, const Driver& driver, const std::s
   const double registers_of_word = products ? 0.4 : 0.6;
   int64_t programs = products ? std::min(on.programs, on.programs_with(kFewestOfProducts)) : on.programs;
   while (programs > 1) {
-    const std::optional<Linked> tried = try_link(driver, ptx, kernel, programs);
+    const std::optional<Linked> tried =
+        products ? try_link(driver, ptx, kernel, programs) : link_and_ask(driver, ptx, kernel, programs);
     if (tried && tried->spill_bytes <= 0) return *tried;
     --programs;
     if (!tried) continue;
