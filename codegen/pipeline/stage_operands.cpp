@@ -5,7 +5,8 @@
 //   acc = dot(x, y, acc)                               s = mma_start(place, other, acc); acc = mma_wait s
 //
 // This is written down one iteration at a time: the pass pipeline, after layout assignment, gives places more slots and
-// moves ops between iterations. A place is allocated before the loop that fills it.
+// moves ops between iterations. A place is allocated before the pipelined loop that fills it, other places where they
+// are stored.
 //
 // A load goes through a copy if it does nothing but feed products of a pipelined loop, transposed or not, and the
 // target has such copies: they move 4, 8 or 16 bytes of a thread and fill with zeros. Where products multiply from
@@ -324,11 +325,9 @@ class ProductStager {
     while (user->parent != home(v)) user = user->parent->parent;
     return user;
   }
-  // Before which op the value has its place: a loop that makes it anew and holds the dot keeps it.
-  static Op* begin_of(const Value* v, Op& dot) {
-    Op *user = user_of(v, dot), *loop = user->parent->parent;
-    return loop && loop->opcode == Opcode::For && user == &dot ? loop : user;
-  }
+  // Before which op the value has its place: where a loop moves it, before the loop. Other places begin where they are
+  // stored, so that dots of one iteration that follow each other share memory.
+  Op* begin_of(const Value* v, Op& dot) const { return moves(v, dot) ? dot.parent->parent : user_of(v, dot); }
 
   void store(const Tile& tile, Op& dot) {
     Value* value = tile.first;

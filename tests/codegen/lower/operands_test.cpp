@@ -250,6 +250,54 @@ TEST(Operands, PagedProduct) {
     }
 }
 
+// Dots that a text unrolls, each scaled by itself, follow one another within an iteration: their operands share memory.
+TEST(Operands, UnrolledDotsShareMemory) {
+  const Kernel kernel = Program::parse(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def grouped(a_ptr, b_ptr, scale_ptr, out_ptr, tiles, GROUPS: tl.constexpr):
+    n = tl.arange(0, 64)
+    d = tl.arange(0, 64)
+    for tile in tl.range(0, tiles, num_stages=1):
+        m = tile * 64 + tl.arange(0, 64)
+        acc = tl.zeros((64, 64), tl.float32)
+        for g in tl.static_range(GROUPS):
+            k = g * 64 + d
+            a = tl.load(a_ptr + m[:, None] * GROUPS * 64 + k[None, :]).to(tl.float16)
+            b = tl.load(b_ptr + n[:, None] * GROUPS * 64 + k[None, :])
+            acc += tl.dot(a, tl.trans(b)) * tl.load(scale_ptr + m * GROUPS + g)[:, None]
+        tl.store(out_ptr + m[:, None] * 64 + n[None, :], acc)
+)",
+                                       "grouped.py")
+                            .kernel("grouped");
+  std::vector<ArgType> types(4, {.elem = Elem::F32, .pointer = true, .divisible_by = 16});
+  types[0].elem = Elem::I8, types[1].elem = Elem::F16;
+  types.push_back({.elem = Elem::I32, .divisible_by = 1});
+  const auto options = [](int groups) { return LaunchOptions{.constexprs = {{"GROUPS", groups}}, .num_warps = 4}; };
+  for (int groups : {1, 2, 16})
+    EXPECT_EQ(kernel.compile(types, options(groups), "sm_90a").shared_bytes, 2 * 64 * 64 * 2) << groups;
+
+  constexpr int kTiles = 3, kGroups = 3, kRows = 64 * kTiles, kDepth = 64 * kGroups;
+  const auto a = random_values<int8_t>(kRows * kDepth, 1);
+  const auto b = random_values<float16>(64 * kDepth, 2);
+  const auto scales = random_values<float>(kRows * kGroups, 3);
+  std::vector<double> exact(kRows * 64);
+  for (int i = 0; i < kRows; ++i)
+    for (int j = 0; j < 64; ++j)
+      for (int k = 0; k < kDepth; ++k)
+        exact[size_t(i * 64 + j)] +=
+            double(a[size_t(i * kDepth + k)]) * b[size_t(j * kDepth + k)] * scales[size_t(i * kGroups + k / 64)];
+  for (auto& device : devices()) {
+    Buffer da(*device, a), db(*device, b), ds(*device, scales), out(*device, exact.size() * sizeof(float));
+    kernel.launch(*device, {1}, options(kGroups), da.as<int8_t>(), db.as<float16>(), ds.as<float>(), out.as<float>(),
+                  kTiles);
+    EXPECT_LE(relative_error(out.download<float>(), exact), 1e-5);
+  }
+}
+
 TEST(Operands, RowsInAnotherOrder) {
   constexpr int kM = 64, kN = 64, kK = 64, kSteps = 3;
   auto a = random_values<float16>(kM * kK * kSteps, 1), b = random_values<float16>(kK * kSteps * kN, 2);
