@@ -15,6 +15,7 @@ from .launches import REFUSALS, kernel_of, raise_where_sealed
 MOST_BITS = 30  # that the option program_bits takes
 MOST_REGISTERS = 255  # of a thread
 
+_REPLACED = ("_precompile_config", "bench", "benchmark_all_configs")  # of CachingAutotuner
 _by_triton = {}  # what install() replaced
 
 
@@ -186,12 +187,14 @@ class ColdTimer:
 
     Ahead of a launch Inductor writes as many bytes as the L2 cache holds. That takes less time than the host takes to
     launch from Python: the GPU waits between the events, and kernels of a few microseconds all seem to take twenty.
-    Here it writes so much that the host is ahead; where there is no memory for that, Inductor measures."""
+    Here it writes so much that the host is ahead; where there is no memory for that, Inductor measures: times of the
+    two ways are not compared."""
     flushed_bytes = 256 << 20
     most_launches, first_launches, most_milliseconds = 20, 3, 25.0
 
     def __init__(self, by_inductor):
         self.by_inductor = by_inductor
+        self.has_memory = True
 
     def __getattr__(self, name):
         return getattr(self.by_inductor, name)
@@ -203,10 +206,21 @@ class ColdTimer:
 
     def benchmark_gpu(self, launch, **options):
         import torch
-        try:
-            flushed = torch.empty(self.flushed_bytes, dtype=torch.uint8, device="cuda")
-        except torch.OutOfMemoryError:
-            return self.by_inductor.benchmark_gpu(launch, **options)
+        if self.has_memory:
+            try:
+                return self.shortest(torch, launch)
+            except torch.OutOfMemoryError:  # of what is written, or of the launch beside it
+                self.has_memory = False
+        return self.by_inductor.benchmark_gpu(launch, **options)
+
+    def measured_alike(self, measure_all):
+        """What measure_all() returns, with all its times taken in one way: if memory ends, it begins anew."""
+        self.has_memory = True
+        times = measure_all()
+        return times if self.has_memory else measure_all()
+
+    def shortest(self, torch, launch):
+        flushed = torch.empty(self.flushed_bytes, dtype=torch.uint8, device="cuda")
         launch()
         first = self.timed(torch, launch, flushed, self.first_launches)
         more = min(self.most_launches, int(self.most_milliseconds / max(first, 1e-3))) - self.first_launches
@@ -247,6 +261,13 @@ def measure(autotuner, launcher, *args, with_profiler=False, **kwargs):
         autotuner.restore_args_from_cpu(on_host)
 
 
+def measure_all(autotuner, *args, **kwargs):
+    """In place of Inductor's benchmark_all_configs()."""
+    from torch._inductor.runtime import triton_heuristics as heuristics
+    return heuristics.benchmarker.measured_alike(
+        lambda: _by_triton["benchmark_all_configs"](autotuner, *args, **kwargs))
+
+
 # ---- Installation
 
 
@@ -264,10 +285,10 @@ def install():
         return
     autotuner, result_class = heuristics.CachingAutotuner, make_result_class(heuristics)
     launcher = static_launcher(config)
-    _by_triton.update({"_precompile_config": autotuner._precompile_config, "bench": autotuner.bench,
+    _by_triton.update({**{name: getattr(autotuner, name) for name in _REPLACED},
                        "compile_threads": config.compile_threads, launcher: getattr(config, launcher)})
     autotuner._precompile_config = lambda self, cfg: result_class(self, cfg, self._create_compile_meta(cfg))
-    autotuner.bench = measure
+    autotuner.bench, autotuner.benchmark_all_configs = measure, measure_all
     _by_triton["benchmarker"], heuristics.benchmarker = heuristics.benchmarker, ColdTimer(heuristics.benchmarker)
     config.compile_threads = 1
     setattr(config, launcher, False)
@@ -278,7 +299,7 @@ def uninstall():
         return
     import torch._inductor.config as config
     from torch._inductor.runtime import triton_heuristics as heuristics
-    for name in ("_precompile_config", "bench"):
+    for name in _REPLACED:
         setattr(heuristics.CachingAutotuner, name, _by_triton.pop(name))
     heuristics.benchmarker = _by_triton.pop("benchmarker")
     for name in list(_by_triton):

@@ -11,6 +11,7 @@ import textwrap
 import types
 import unittest
 import weakref
+from unittest import mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[2] / "bindings" / "python"))
@@ -420,7 +421,6 @@ class Inductor(unittest.TestCase):
         torch.testing.assert_close(numbers, torch.zeros(50, dtype=torch.int32))
 
     def test_launches_are_timed_behind_a_write_that_leaves_the_host_ahead(self):
-        from unittest import mock
         order, times = [], iter([9e-3, 7e-3, 8e-3, *[6e-3] * 17, 30.0, 31.0, 32.0])
         event = lambda **_: mock.Mock(record=lambda: order.append("event"), elapsed_time=lambda end: next(times))
         flushed = mock.Mock(zero_=lambda: order.append("write"))
@@ -439,6 +439,24 @@ class Inductor(unittest.TestCase):
         with mock.patch("torch.empty", side_effect=torch.OutOfMemoryError):
             timer.benchmark(launch, device="cuda", rep=40)
         timer.by_inductor.benchmark_gpu.assert_called_once_with(launch, rep=40)
+
+    def test_configurations_are_timed_alike(self):
+        """By Inductor, all of them, where memory ends while they are timed: ahead of a launch or in one."""
+        timer = inductor.ColdTimer(mock.Mock(benchmark_gpu=lambda launch, **_: "by Inductor"))
+        event = lambda **_: mock.Mock(elapsed_time=lambda end: 1.0)
+        fails_once = lambda *results: mock.Mock(side_effect=[*results, torch.OutOfMemoryError, *[mock.Mock()] * 99])
+        launches = lambda launch: (lambda: [timer.benchmark(launch, device="cuda", rep=40) for _ in range(3)])
+        with mock.patch("torch.cuda.Event", event), mock.patch("torch.cuda.synchronize"):
+            with mock.patch("torch.empty", fails_once(mock.Mock())):
+                self.assertEqual(timer.measured_alike(launches(mock.Mock())), ["by Inductor"] * 3)
+                self.assertEqual(timer.measured_alike(launches(mock.Mock())), [1.0] * 3)  # there is memory again
+            with mock.patch("torch.empty"):
+                launch = fails_once(*[None] * 30)
+                self.assertEqual(timer.measured_alike(launches(launch)), ["by Inductor"] * 3)
+                autotuner = mock.Mock()
+                with mock.patch.dict(inductor._by_triton, benchmark_all_configs=lambda *args: args), \
+                        mock.patch("torch._inductor.runtime.triton_heuristics.benchmarker", timer):
+                    self.assertEqual(inductor.measure_all(autotuner, 1), (autotuner, 1))
 
     def test_what_is_refused_goes_to_triton(self):
         logging.getLogger("torch._inductor").setLevel(logging.CRITICAL)
