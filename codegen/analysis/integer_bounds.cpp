@@ -84,8 +84,7 @@ IntegerBounds bounds_of(const Value* v, int depth) {
 }
 
 Coordinates without_axis(Coordinates at, int64_t axis) {
-  std::rotate(at.begin() + axis, at.begin() + axis + 1, at.end());
-  at.resize(at.size() - 1, 0);
+  at.erase(at.begin() + axis);
   return at;
 }
 

@@ -60,6 +60,10 @@ class Coordinates {
     push_back(value);
     std::rotate(begin() + at, end() - 1, end());
   }
+  void erase(const_iterator at) {
+    std::copy(at + 1, const_iterator(end()), begin() + (at - data()));
+    --size_;
+  }
 
   bool operator==(const Coordinates& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
   std::strong_ordering operator<=>(const Coordinates& other) const {

@@ -7,8 +7,7 @@ namespace tegula::lower {
 
 Combining::Key Combining::key_of_operand(int r) const {
   Key key = layout_.apply({{Dim::Register, r}});
-  std::rotate(key.begin() + axis_, key.begin() + axis_ + 1, key.end());
-  key.resize(key.size() - 1, 0);
+  key.erase(key.begin() + axis_);
   return key;
 }
 

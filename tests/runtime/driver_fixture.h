@@ -1,7 +1,11 @@
 // A CUDA device over a driver that fails on demand.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
 
 #include "runtime/cuda_device.h"
 #include "tests/runtime/fake_driver.h"
@@ -37,6 +41,10 @@ class DriverTest : public testing::Test {
   std::unique_ptr<Device> open(CudaOptions options = {
                                    .warm_assembler = false, .assembler_library = "", .on_assembled = {}}) {
     return open_cuda_device(Driver::from(fake::lookup), 0, options);
+  }
+  /// What the linker says of a kernel.
+  static std::string report(int spilled, int registers) {
+    return fmt::format("info    : {} bytes spill stores\ninfo    : Used {} registers\n", spilled, registers);
   }
   int count(const char* symbol) { return driver_.count(symbol); }
 

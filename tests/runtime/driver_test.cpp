@@ -172,9 +172,6 @@ TEST_F(DriverTest, AssemblesPtxAndReadsTheReport) {
 TEST_F(DriverTest, AsManyProgramsRunAsFitWithoutSpills) {
   KernelImage image = softmax_image();
   image.ptx = ".version 8.7\n.target sm_90a\n.visible .entry softmax()\n.reqntid 256\n{ ret; }\n";
-  auto report = [](int spilled, int registers) {
-    return fmt::format("info    : {} bytes spill stores\ninfo    : Used {} registers\n", spilled, registers);
-  };
   driver_.info_log = report(0, 80);
   driver_.bounded_logs[".minnctapersm 8\n"] = report(0, 32);
   auto device = open();
@@ -215,9 +212,6 @@ TEST_F(DriverTest, AsManyProgramsRunAsFitWithoutSpills) {
 TEST_F(DriverTest, AsManyProgramsOfProductsAsHaveRegistersForTheirInstructions) {
   KernelImage image = softmax_image();
   image.ptx = ".version 8.7\n.target sm_90a\n.visible .entry softmax()\n.reqntid 256\n{ wgmma.mma_async; }\n";
-  auto report = [](int spilled, int registers) {
-    return fmt::format("info    : {} bytes spill stores\ninfo    : Used {} registers\n", spilled, registers);
-  };
   driver_.info_log = report(0, 168);
   driver_.bounded_logs[".minnctapersm 4\n"] = report(0, 62);
   auto device = open();

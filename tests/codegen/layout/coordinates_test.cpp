@@ -31,6 +31,11 @@ TEST(Coordinates, GrowBeyondTheirRoom) {
     std::vector<int32_t> v = up_to(count);
     v.insert(v.begin() + count / 2, -1);
     EXPECT_EQ(numbers(c), v);
+    for (const int32_t at : {0, count / 3, count / 3 + count / 4}) {
+      if (size_t(at) >= v.size()) continue;
+      c.erase(c.begin() + at), v.erase(v.begin() + at);
+      EXPECT_EQ(numbers(c), v);
+    }
     c.resize(3, 7), v.resize(3, 7);
     EXPECT_EQ(numbers(c), v);
     c.resize(11, 8), v.resize(11, 8);
