@@ -9,7 +9,8 @@
 // A load moves with the ops that do nothing but convert or reshape what it gives, within its block, and over no write
 // to memory that it may read. Loops are left as they are: before one, a load is made once for all iterations; in one,
 // each iteration would wait for memory twice, which more programs do not make up for (gradients of norms took 1.3 times
-// the time).
+// the time). That goes for loops whose registers are estimated not to suffice, too: of 870 kernels three were, of which
+// the assembler spilled none for two, early or late, and more for the third with its loads late.
 #include <algorithm>
 #include <optional>
 #include <unordered_set>
