@@ -345,6 +345,7 @@ class Checker {
   bool is_no_value(const std::string& name) const;
   /// The names live before the loop that its body or condition assigns; its variable is one if `with_target`.
   std::vector<Carried> find_carried(const Stmt& loop, bool with_target = false);
+  class NamesOfNoValue;
   void collect_assigned(std::span<const StmtPtr> statements, const NameSet* unstable, bool constexpr_too,
                         std::vector<std::string>& names);
   static std::vector<dsl::Variable> variables_of(const std::vector<Carried>& carried);

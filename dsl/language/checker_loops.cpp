@@ -90,11 +90,67 @@ bool Checker::count_step(Loc loc) {
 
 void Checker::skip_the_rest() { steps_ = kMaxSteps; }
 
+/// Names that statements give what is no value, such as None, and that keep it until they are assigned again: bound for
+/// as long as this lives.
+class Checker::NamesOfNoValue {
+ public:
+  explicit NamesOfNoValue(Checker& checker) : checker_(checker) {}
+  ~NamesOfNoValue() {
+    while (!names_.empty()) restore(names_.size() - 1);
+  }
+
+  /// `unstable` without them.
+  const NameSet* others_of(const NameSet* unstable) {
+    if (names_.empty()) return unstable;
+    others_ = *unstable;
+    for (const auto& [name, before] : names_) others_.erase(name);
+    return &others_;
+  }
+  /// Ahead of a statement, whose assignments end what was known.
+  void forget_assigned(const StmtPtr& s) {
+    if (names_.empty()) return;
+    std::vector<std::string> assigned;
+    checker_.collect_assigned({&s, 1}, nullptr, true, assigned);
+    for (size_t i = names_.size(); i-- > 0;)
+      if (std::find(assigned.begin(), assigned.end(), names_[i].first) != assigned.end()) restore(i);
+  }
+  /// Behind a statement: `name = other` where the other one is no value.
+  void note(const Stmt& s, const NameSet& unstable) {
+    const bool is_copy = s.kind == Kind::Assign && s.targets.size() == 1 &&
+                         s.targets[0]->kind == Expr::Kind::Name && s.value->kind == Expr::Kind::Name;
+    if (!is_copy) return;
+    const auto value = checker_.peek(*s.value, unstable);
+    if (!value || dsl::can_be_value(*value)) return;
+    Scope& scope = checker_.frame_->scope;
+    const std::string& name = s.targets[0]->text;
+    const auto before = scope.find(name);
+    names_.emplace_back(name, before == scope.end() ? std::nullopt : std::optional(before->second));
+    scope[name] = Binding{*value};
+  }
+
+ private:
+  void restore(size_t i) {
+    auto& [name, before] = names_[i];
+    if (before)
+      checker_.frame_->scope[name] = std::move(*before);
+    else
+      checker_.frame_->scope.erase(name);
+    names_.erase(names_.begin() + long(i));
+  }
+
+  Checker& checker_;
+  std::vector<std::pair<std::string, std::optional<Binding>>> names_;  // and what they were before
+  NameSet others_;
+};
+
 // With `unstable`, branches that compile-time conditions rule out are left out; the conditions may not depend on the
 // names in it. Names annotated tl.constexpr are taken only if asked for.
 void Checker::collect_assigned(std::span<const StmtPtr> statements, const NameSet* unstable, bool constexpr_too,
                                std::vector<std::string>& names) {
+  NamesOfNoValue copies(*this);
   for (const StmtPtr& s : statements) {
+    copies.forget_assigned(s);
+    const NameSet* unknown = copies.others_of(unstable);
     bool constexpr_name = s->kind == Kind::AnnAssign && is_constexpr_annotation(s->annotation.get());
     bool assigns = s->kind == Kind::Assign || s->kind == Kind::AugAssign || s->kind == Kind::For ||
                    (s->kind == Kind::AnnAssign && s->value && (!constexpr_name || constexpr_too));
@@ -102,9 +158,10 @@ void Checker::collect_assigned(std::span<const StmtPtr> statements, const NameSe
       for (const ExprPtr& target : s->targets) target_names(*target, names);
     if (s->value) assigned_within(*s->value, names);
     std::optional<Val> condition;
-    if (s->kind == Kind::If && unstable) condition = peek(*s->value, *unstable);
-    if (!condition || dsl::truth(*condition)) collect_assigned(s->body, unstable, constexpr_too, names);
-    if (!condition || !dsl::truth(*condition)) collect_assigned(s->orelse, unstable, constexpr_too, names);
+    if (s->kind == Kind::If && unstable) condition = peek(*s->value, *unknown);
+    if (!condition || dsl::truth(*condition)) collect_assigned(s->body, unknown, constexpr_too, names);
+    if (!condition || !dsl::truth(*condition)) collect_assigned(s->orelse, unknown, constexpr_too, names);
+    if (unstable) copies.note(*s, *unknown);
   }
 }
 

@@ -68,6 +68,12 @@ TEST(ControlFlow, NoneThatItsOwnTestsKeep) {
     last = None
     sum = n
     for i in range(n):
+        copy = pointers
+        if copy is not None:
+            pointers = out
+        copy = i
+        if copy is not None:
+            sum += 0
         if pointers is not None:
             sum += tl.load(pointers)
         if pointers is not None:
