@@ -231,7 +231,7 @@ bool Checker::comprehend(const Expr& e, size_t clause, const std::function<bool(
 Val Checker::host_attribute(const dsl::HostRef& object, const Expr& e) {
   if (const auto* config = get_host<ConfigObject>(object)) {
     if (const dsl::LaunchOption* option = dsl::find_launch_option(e.text)) {
-      const std::optional<int> value = config->config.*option->config;
+      const std::optional<int> value = config->options.*option->config;
       return value ? Val(dsl::Int(*value)) : Val(dsl::None{});
     }
     if (e.text == "pre_hook") return dsl::None{};
@@ -320,9 +320,12 @@ Checker::Flow Checker::host_execute(std::span<const StmtPtr> body, Val& result) 
         flow = host_while(s, result);
         break;
       case Kind::Assign:
-        if (s.targets.size() == 1 && host_assign_item(*s.targets[0], *s.value)) break;
+        if (s.targets.size() == 1 && host_assign_item(*s.targets[0], [&] { return eval(*s.value); })) break;
         if (s.targets.size() == 1 && host_assign_attribute(*s.targets[0], *s.value)) break;
         assign_statement(s);
+        break;
+      case Kind::AugAssign:
+        if (!host_assign_item(*s.targets[0], [&] { return augmented_item(s); })) execute_simple(s);
         break;
       case Kind::Raise:
         error(s.loc, "this 'raise' is reached");
@@ -364,24 +367,34 @@ Checker::Flow Checker::host_while(const Stmt& s, Val& result) {
   return host_execute(s.orelse, result);
 }
 
-bool Checker::host_assign_item(const Expr& target, const Expr& value) {
+bool Checker::host_assign_item(const Expr& target, const std::function<Val()>& value) {
   if (target.kind != Expr::Kind::Subscript || target.children.size() != 2) return false;
   const Expr& base = *target.children[0];
-  if (base.kind != Expr::Kind::Name || !frame_->scope.contains(base.text)) return false;
-  const Val old = lookup(base);
-  const auto* dict = get_host<DictObject>(old);
-  if (!dict) return false;
-  Val key = eval(*target.children[1]), item = eval(value);
-  if (key.is_poison() || item.is_poison()) return true;
-  if (auto* own = own_object(old.as<dsl::HostRef>(), 2)) {  // the name's and `old`
-    if (count_made(2, target.loc)) static_cast<DictObject*>(own)->set(std::move(key), std::move(item));
-    return true;
-  }
-  DictObject changed = *dict;
-  changed.set(std::move(key), std::move(item));
-  if (!count_made(int64_t(2 * changed.items.size()), target.loc)) return true;
-  bind(base.text, make_host(std::move(changed)), false, target.loc);
+  const bool is_name = base.kind == Expr::Kind::Name;
+  if (is_name ? !frame_->scope.contains(base.text)
+              : base.kind != Expr::Kind::Attribute && base.kind != Expr::Kind::Subscript)
+    return false;
+  const Val object = is_name ? lookup(base) : eval(base);
+  if (!get_host<DictObject>(object)) return false;
+  Val key = eval(*target.children[1]), item = value();
+  if (!key.is_poison() && !item.is_poison()) set_item(object, std::move(key), std::move(item), base);
   return true;
+}
+
+void Checker::set_item(const Val& object, Val key, Val item, const Expr& base) {
+  const auto& dict = *get_host<DictObject>(object);
+  if (DictObject* own = changing(object, item)) {
+    if (count_made(2, base.loc)) own->set(std::move(key), std::move(item));
+    return;
+  }
+  if (base.kind != Expr::Kind::Name) {
+    error(base.loc, "a dict that holds itself is not evaluated here");
+    return;
+  }
+  DictObject changed = dict;
+  changed.set(std::move(key), std::move(item));
+  if (count_made(int64_t(2 * changed.items.size()), base.loc))
+    bind(base.text, make_host(std::move(changed)), false, base.loc);
 }
 
 // args["x_desc"].block_shape = [...], in a hook.

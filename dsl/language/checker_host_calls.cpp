@@ -71,13 +71,8 @@ Val Checker::make_config(const std::vector<Argument>& args, Loc loc) {
   if (!dict)
     return error(kwargs.loc,
                  fmt::format("triton.Config takes a dict of argument values, found {}", dsl::describe(kwargs.value)));
-  for (const auto& [key, value] : dict->items) {
-    auto constant = val_to_constexpr(value);
-    if (!key.is<std::string>() || !constant)
-      return error(kwargs.loc, fmt::format("triton.Config takes a dict of names and their values, found {}: {}",
-                                           dsl::describe(key), dsl::describe(value)));
-    config.constexprs.emplace_back(key.as<std::string>(), *constant);
-  }
+  if (std::string wrong; !constexprs_of(*dict, wrong))
+    return error(kwargs.loc, fmt::format("triton.Config takes a dict of names and their values, found {}", wrong));
   for (size_t i = 0; i < std::size(kParams); ++i) {
     const dsl::LaunchOption* option = dsl::find_launch_option(kParams[i]);
     const Argument* a = (*matched)[i];
@@ -89,7 +84,7 @@ Val Checker::make_config(const std::vector<Argument>& args, Loc loc) {
       error(a->loc, n ? option->info.wrong(n->clamped())
                       : fmt::format("{} takes an int, found {}", kParams[i], dsl::describe(a->value)));
   }
-  ConfigObject object(std::move(config), loc);
+  ConfigObject object(std::move(config), kwargs.value, loc);
   if (const Argument* hook = (*matched)[5]) object.hook = hook->value, object.hook_loc = hook->loc;
   return make_host(std::move(object));
 }
@@ -200,19 +195,19 @@ Val Checker::grow_list(const dsl::TupleVal& list, const Val& object, const Expr&
   return Val(dsl::None{});
 }
 
-Val Checker::update_dict(const DictObject& dict, const Expr& target, const std::vector<Argument>& args, Loc loc) {
-  if (target.kind != Expr::Kind::Name || !frame_->scope.contains(target.text))
+Val Checker::update_dict(const Val& object, const Expr& target, const std::vector<Argument>& args, Loc loc) {
+  const bool is_dict = get_host<DictObject>(object);
+  if (!is_dict && (target.kind != Expr::Kind::Name || !frame_->scope.contains(target.text)))
     return error(loc, "'update' is followed on dicts that a function made itself only", "return the dict");
-  DictObject changed = dict;
+  const Val dict = is_dict ? object : Val(dsl::HostRef(dict_of(object)));  // a copy of a launch's arguments
+  if (!is_dict) bind(target.text, dict, false, target.loc);
   for (const Argument& a : args) {
     const auto other = dict_of(a.value);
     if (a.name.empty() && !other) return error(a.loc, "update() is evaluated of dicts and keyword arguments");
-    if (!a.name.empty()) changed.set(a.name, a.value);
-    for (size_t i = 0; a.name.empty() && i < other->items.size(); ++i)
-      changed.set(other->items[i].first, other->items[i].second);
+    if (!a.name.empty()) set_item(dict, a.name, a.value, target);
+    const auto items = a.name.empty() ? other->items : std::vector<std::pair<Val, Val>>();
+    for (const auto& [key, value] : items) set_item(dict, key, value, target);
   }
-  if (!count_made(int64_t(2 * changed.items.size()), loc)) return Val();
-  bind(target.text, make_host(std::move(changed)), false, target.loc);
   return Val(dsl::None{});
 }
 
@@ -226,8 +221,8 @@ std::optional<Val> Checker::dict_method(const Val& object, const DictObject& dic
       items.push_back(name == "keys" ? k : name == "values" ? v : dsl::make_tuple({k, v}));
     return dsl::make_tuple(std::move(items));
   }
-  if (name == "copy") return object;
-  if (name == "update") return update_dict(dict, *callee.children[0], args, loc);
+  if (name == "copy") return make_host(DictObject(dict));
+  if (name == "update") return update_dict(object, *callee.children[0], args, loc);
   if (name == "get" && takes_arguments(1, 2, name, args, loc)) {
     const Val* value = dict.find(args[0].value);
     return value ? *value : args.size() > 1 ? args[1].value : Val(dsl::None{});
@@ -253,9 +248,9 @@ namespace {
 // What config.all_kwargs() has: constexprs, and the options that are given or have a value without.
 DictObject all_kwargs(const ConfigObject& config) {
   DictObject all;
-  for (const ConstexprArg& c : config.config.constexprs) all.set(c.name, dsl::to_val(c.value));
+  for (const auto& [name, value] : get_host<DictObject>(config.kwargs)->items) all.set(name, value);
   for (const dsl::LaunchOption& option : dsl::launch_options()) {
-    const auto& value = config.config.*option.config;
+    const auto& value = config.options.*option.config;
     if (value || !option.info.is_optional())
       all.set(std::string(option.info.name), dsl::Int(value.value_or(option.info.fallback)));
   }
@@ -283,7 +278,7 @@ std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, c
     return value ? launch_value(*key, *value, launch->launch) : args.size() > 1 ? args[1].value : Val(dsl::None{});
   }
   if (const auto dict = dict_of(object))
-    if (auto result = dict_method(dsl::HostRef(dict), *dict, callee, args, loc)) return result;
+    if (auto result = dict_method(object, *dict, callee, args, loc)) return result;
   if (get_host<SpecObject>(object) && name == "exec_module") return Val(dsl::None{});  // it is there
   if (const auto* tensor = get_host<PointerObject>(object))
     if (auto result = tensor_method(object, *tensor, name, args, loc)) return result;

@@ -310,6 +310,7 @@ class Checker {
   void merge_scopes(Join* join, Loc loc, Scope then_scope, Scope else_scope);
   void assign(const Expr& target, const Val& value, bool typed);
   void assign_statement(const Stmt& s);
+  Val augmented_item(const Stmt& s);
   void augmented_assign(const Stmt& s);
   std::string message_text(const Expr* e);
   void check_assert(const Stmt& s);
@@ -402,7 +403,7 @@ class Checker {
                 Loc loc);
   std::optional<Val> dict_method(const Val& object, const DictObject& dict, const Expr& callee,
                                  const std::vector<Argument>& args, Loc loc);
-  Val update_dict(const DictObject& dict, const Expr& target, const std::vector<Argument>& args, Loc loc);
+  Val update_dict(const Val& object, const Expr& target, const std::vector<Argument>& args, Loc loc);
   std::optional<Val> tensor_method(const Val& object, const PointerObject& tensor, const std::string& name,
                                    const std::vector<Argument>& args, Loc loc);
   struct HostBuiltin;
@@ -413,7 +414,9 @@ class Checker {
   Flow host_execute(std::span<const StmtPtr> body, Val& result);
   Flow host_for(const Stmt& s, Val& result);
   Flow host_while(const Stmt& s, Val& result);
-  bool host_assign_item(const Expr& target, const Expr& value);
+  /// target = value() where it is an entry of a dict; false, with nothing done, where it is none.
+  bool host_assign_item(const Expr& target, const std::function<Val()>& value);
+  void set_item(const Val& dict, Val key, Val item, const Expr& base);
   bool host_assign_attribute(const Expr& target, const Expr& value);
   bool host_step(Loc loc);
   /// Counts what a compile-time value takes that was made just now: memory is bounded as steps are. An error and

@@ -116,8 +116,8 @@ class Checker::NamesOfNoValue {
   }
   /// Behind a statement: `name = other` where the other one is no value.
   void note(const Stmt& s, const NameSet& unstable) {
-    const bool is_copy = s.kind == Kind::Assign && s.targets.size() == 1 &&
-                         s.targets[0]->kind == Expr::Kind::Name && s.value->kind == Expr::Kind::Name;
+    const bool is_copy = s.kind == Kind::Assign && s.targets.size() == 1 && s.targets[0]->kind == Expr::Kind::Name &&
+                         s.value->kind == Expr::Kind::Name;
     if (!is_copy) return;
     const auto value = checker_.peek(*s.value, unstable);
     if (!value || dsl::can_be_value(*value)) return;

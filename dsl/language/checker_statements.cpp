@@ -204,11 +204,15 @@ void Checker::assign_statement(const Stmt& s) {
   for (const ExprPtr& target : s.targets) assign(*target, value, !constexpr_name);
 }
 
+Val Checker::augmented_item(const Stmt& s) {
+  Val old = eval(*s.targets[0]), value = eval(*s.value);
+  return eval_binary(s.text, std::move(old), false, std::move(value), is_typed(*s.value), s.loc);
+}
+
 void Checker::augmented_assign(const Stmt& s) {
   const Expr& target = *s.targets[0];
   if (target.kind != Expr::Kind::Name) {
-    const bool item = target.kind == Expr::Kind::Subscript;
-    Val value = item ? eval_binary(s.text, eval(target), false, eval(*s.value), is_typed(*s.value), s.loc) : Val();
+    Val value = target.kind == Expr::Kind::Subscript ? augmented_item(s) : Val();
     assign(target, value, false);  // or says why not
     return;
   }

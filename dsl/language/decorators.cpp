@@ -278,7 +278,9 @@ class Reader {
                        fmt::format("configs takes a list of triton.Config, found {} in it", dsl::describe(item)));
         return;
       }
-      Config config = object->config;
+      auto with_constexprs = config_of(checker_, *object);
+      if (!with_constexprs) return;
+      Config& config = *with_constexprs;
       std::erase_if(config.constexprs, [&](const ConstexprArg& c) { return is_overridden(c.name); });
       for (const ConstexprArg& c : config.constexprs)
         if (!check_target(c.name, a, object->loc)) return;
@@ -318,6 +320,16 @@ class Reader {
     }
   }
 
+  /// What host code has made of it.
+  static std::optional<Config> config_of(Checker& checker, const ConfigObject& object) {
+    std::string wrong;
+    auto config = object.config(wrong);
+    if (!config)
+      checker.error(object.loc,
+                    fmt::format("the kwargs of a triton.Config are names and their values, found {}", wrong));
+    return config;
+  }
+
   static std::vector<Config> prune(const File& file, const Val& function, Loc loc, const std::vector<Config>& configs,
                                    const LaunchArgs& launch) {
     std::vector<Val> list;
@@ -335,7 +347,9 @@ class Reader {
           const auto* result = v.get_if<dsl::TupleVal>();
           for (size_t i = 0; result && i < result->items->size(); ++i) {
             const auto* object = get_host<ConfigObject>((*result->items)[i]);
-            if (object) kept.push_back(object->config);
+            auto config = object ? config_of(checker, *object) : std::nullopt;
+            if (object && !config) return kept;
+            if (config) kept.push_back(std::move(*config));
           }
           if (!result || kept.size() != result->items->size()) {
             checker.error(

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
+
 #include "dsl/launch_options.h"
 #include "dsl/specialize.h"
 
@@ -63,7 +66,65 @@ Val dict_of(const std::vector<ConstexprArg>& constexprs) {
 
 }  // namespace
 
-ConfigObject::ConfigObject(Config of, Loc loc) : config(std::move(of)), loc(loc), kwargs(dict_of(config.constexprs)) {}
+namespace {
+
+// Whether a value holds a dict, in the containers that it is made of or as a name that a lambda captured.
+class Holders {
+ public:
+  explicit Holders(const dsl::HostObject* dict) : dict_(dict) {}
+
+  bool holds(const Val& v) {
+    if (const auto* tuple = v.get_if<dsl::TupleVal>())
+      return seen_.insert(tuple->items.get()).second &&
+             std::any_of(tuple->items->begin(), tuple->items->end(), [&](const Val& item) { return holds(item); });
+    const auto* ref = v.get_if<dsl::HostRef>();
+    if (!ref) return false;
+    if (ref->get() == dict_) return true;
+    if (!seen_.insert(ref->get()).second) return false;
+    if (const auto* other = get_host<DictObject>(v))
+      return std::any_of(other->items.begin(), other->items.end(),
+                         [&](const auto& item) { return holds(item.first) || holds(item.second); });
+    if (const auto* config = get_host<ConfigObject>(v)) return holds(config->kwargs) || holds(config->hook);
+    const auto* function = get_host<FunctionObject>(v);
+    return function && std::any_of(function->scope.begin(), function->scope.end(),
+                                   [&](const auto& name) { return holds(name.second.value); });
+  }
+
+ private:
+  const dsl::HostObject* dict_;
+  std::set<const void*> seen_;
+};
+
+}  // namespace
+
+DictObject* changing(const Val& dict, const Val& item) {
+  const auto* object = get_host<DictObject>(dict);
+  return Holders(object).holds(item) ? nullptr : const_cast<DictObject*>(object);
+}
+
+ConfigObject::ConfigObject(Config of, Loc loc)
+    : options(std::move(of)), loc(loc), kwargs(dict_of(options.constexprs)) {}
+
+std::optional<Config> ConfigObject::config(std::string& wrong) const {
+  auto constexprs = constexprs_of(*get_host<DictObject>(kwargs), wrong);
+  if (!constexprs) return std::nullopt;
+  Config config = options;
+  config.constexprs = std::move(*constexprs);
+  return config;
+}
+
+std::optional<std::vector<ConstexprArg>> constexprs_of(const DictObject& dict, std::string& wrong) {
+  std::vector<ConstexprArg> out;
+  for (const auto& [key, value] : dict.items) {
+    auto constant = val_to_constexpr(value);
+    if (!key.is<std::string>() || !constant) {
+      wrong = fmt::format("{}: {}", dsl::describe(key), dsl::describe(value));
+      return std::nullopt;
+    }
+    out.emplace_back(key.as<std::string>(), *constant);
+  }
+  return out;
+}
 
 namespace {
 

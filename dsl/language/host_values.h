@@ -18,6 +18,7 @@ namespace tegula::language {
 /// steps.
 inline constexpr size_t kMaxItems = 1 << 16;
 
+/// What all who hold it see change, as in Python; changing() gives the right to.
 struct DictObject : dsl::HostObject {
   std::vector<std::pair<Val, Val>> items;  ///< in the order of insertion; set() alone changes them
 
@@ -30,6 +31,10 @@ struct DictObject : dsl::HostObject {
   std::unordered_map<std::string, size_t> places_;  // in `items`, by what equal keys share
 };
 
+/// The dict that the value is, to be changed, where it is to take `item`. Null where that holds the dict itself, as a
+/// lambda does that captured its name: they would keep each other for ever.
+DictObject* changing(const Val& dict, const Val& item);
+
 /// What a set has of these values: the first of each that are equal. Sets are lists here.
 std::vector<Val> without_equals(std::vector<Val> items);
 
@@ -38,14 +43,18 @@ Config default_config();
 
 /// triton.Config(...)
 struct ConfigObject : dsl::HostObject {
-  explicit ConfigObject(Config of, Loc loc);
+  ConfigObject(Config of, Loc loc);
+  ConfigObject(Config options, Val kwargs, Loc loc)
+      : options(std::move(options)), loc(loc), kwargs(std::move(kwargs)) {}
 
-  const Config config;
+  const Config options;  ///< all but the constexprs
   const Loc loc;
-  const Val kwargs;        ///< the dict of its constexprs; host code that prunes reads it for each of them
+  const Val kwargs;        ///< the dict of its constexprs, which host code may change
   Val hook = dsl::None{};  ///< its pre_hook
   Loc hook_loc = {};
 
+  /// With the constexprs that kwargs has now; nothing where a value is none, and `wrong` says which.
+  std::optional<Config> config(std::string& wrong) const;
   std::string describe() const override { return "a triton.Config"; }
 };
 
@@ -134,6 +143,9 @@ Val launch_value(const std::string& name, const LaunchArgs::Value& value, Hooked
 /// The dict that a value is or, as the arguments of a launch, stands for; null for other values. Lives as long as what
 /// it returns.
 std::shared_ptr<const DictObject> dict_of(const Val& v);
+/// The constexprs that a dict gives; nothing where a key is no name or a value none of a constexpr, and `wrong` is
+/// these.
+std::optional<std::vector<ConstexprArg>> constexprs_of(const DictObject& dict, std::string& wrong);
 /// Nothing for a value that no constexpr argument can have.
 std::optional<Constexpr> val_to_constexpr(const Val& v);
 

@@ -471,20 +471,46 @@ TEST(Decorators, ParametersCalledAsOptionsGetTheirValues) {
   EXPECT_EQ(configs_text(tuning->configs), "B=64 num_stages=3 num_warps=8 num_warps=8 num_stages=3\n");
 }
 
-TEST(Decorators, PruningChangesItsOwnCopyOfAConfiguration) {
+// As in Python, all names of a dict see what is changed by one of them.
+TEST(Decorators, PruningChangesConfigurations) {
   auto tune = autotune(
+      "def double(values):\n"
+      "  values['BLOCK'] *= 2\n"
       "def prune(configs, args):\n"
       "  kept = []\n"
       "  for c in configs:\n"
       "    values = c.kwargs\n"
-      "    values['BLOCK'] = values['BLOCK'] * 4\n"
-      "    if values['BLOCK'] == 32 and c.kwargs['BLOCK'] == 8:\n"
+      "    values['BLOCK'] = values['BLOCK'] * 2\n"
+      "    double(values)\n"
+      "    copy = values.copy()\n"
+      "    copy['BLOCK'] = 7\n"
+      "    values.update({'SIZE': 3}, MORE=4)\n"
+      "    c.kwargs['SIZE'] += 1\n"
+      "    if c.kwargs['BLOCK'] == 32 and c.all_kwargs()['SIZE'] == 4 and copy['BLOCK'] == 7:\n"
       "      kept.append(c)\n"
       "  return kept\n"
       "@triton.autotune([triton.Config({'BLOCK': 1}), triton.Config({'BLOCK': 8})], ['n'], "
       "prune_configs_by={'early_config_prune': prune})");
   ASSERT_TRUE(tune && tune->prune);
-  EXPECT_EQ(configs_text(tune->prune(tune->configs, {})), "BLOCK=8 num_warps=4 num_stages=3\n");
+  for (int time : {1, 2})
+    EXPECT_EQ(configs_text(tune->prune(tune->configs, {})), "BLOCK=32 MORE=4 SIZE=4 num_warps=4 num_stages=3\n")
+        << time;
+}
+
+// What a dict holds may hold the dict.
+TEST(Decorators, DictsThatHoldThemselves) {
+  auto tune = autotune(
+      "def configs():\n"
+      "  shared = {'BLOCK': 1}\n"
+      "  out = [triton.Config(shared)]\n"
+      "  shared['BLOCK'] = 2\n"
+      "  names = {}\n"
+      "  names['size'] = lambda n: n * 4\n"
+      "  names['all'] = (1, [names])\n"
+      "  return out + [triton.Config({'BLOCK': names['size'](len(names))})]\n"
+      "@triton.autotune(configs(), ['n'])");
+  ASSERT_TRUE(tune);
+  EXPECT_EQ(configs_text(tune->configs), "BLOCK=2 num_warps=4 num_stages=3\nBLOCK=8 num_warps=4 num_stages=3\n");
 }
 
 TEST(Decorators, PruningGetsTheArgumentsByKeywordsToo) {
