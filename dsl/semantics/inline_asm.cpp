@@ -80,6 +80,103 @@ bool check_registers(Sema& s, std::string_view assembly, std::string_view constr
   return true;
 }
 
+// The constraints, one for each register, without blanks around.
+std::vector<std::string> split_constraints(std::string_view constraints) {
+  std::vector<std::string> parts;
+  for (;;) {
+    const size_t comma = constraints.find(',');
+    std::string_view part = constraints.substr(0, comma);
+    part.remove_prefix(std::min(part.find_first_not_of(' '), part.size()));
+    parts.emplace_back(part.substr(0, part.find_last_not_of(' ') + 1));
+    if (comma == constraints.npos) return parts;
+    constraints.remove_prefix(comma + 1);
+  }
+}
+
+bool is_immediate(const std::string& constraint) { return constraint == "n" || constraint == "i"; }
+
+// What stands in the text for a register of so many elements of the number.
+std::string immediate_text(const Int& number, const ir::Type& type, int64_t elements) {
+  if (elements == 1) return number.to_string();
+  const int bits = std::max(8, type.bits());
+  uint64_t word = 0;
+  for (int64_t i = 0; i < elements; ++i)
+    word |= (uint64_t(number.clamped()) & ((uint64_t(1) << bits) - 1)) << (uint64_t(i) * uint64_t(bits));
+  return fmt::format("{}", word);
+}
+
+// The text with other registers, or numbers, in place of its own; what check_registers() takes.
+std::string renamed_registers(std::string_view assembly, const std::vector<std::string>& names) {
+  std::string out;
+  while (!assembly.empty()) {
+    const size_t at = assembly.find('$');
+    out += assembly.substr(0, at);
+    if (at == assembly.npos) break;
+    assembly.remove_prefix(at);
+    const bool braced = assembly.substr(1).starts_with('{');
+    const std::string_view number = assembly.substr(braced ? 2 : 1);
+    const size_t digits = std::min(number.find_first_not_of("0123456789"), number.size());
+    if (digits == 0) {  // a sign of LLVM's own
+      out += assembly.substr(0, 2);
+      assembly.remove_prefix(std::min<size_t>(2, assembly.size()));
+      continue;
+    }
+    const std::string& name = names[size_t(std::stoi(std::string(number.substr(0, digits))))];
+    const bool is_register = name.starts_with('$');
+    assembly = number.substr(digits);
+    if (braced && is_register)
+      out += "${" + name.substr(1);  // the rest follows
+    else
+      out += name;
+    if (braced && !is_register) assembly.remove_prefix(std::min(assembly.find('}') + 1, assembly.size()));
+  }
+  return out;
+}
+
+// Arguments whose constraint is 'n' are numbers in the text, and no registers any more. False after an error.
+bool place_immediates(Sema& s, const std::vector<Val>& given, int64_t pack, std::string& assembly,
+                      std::string& constraints, std::vector<ir::Value*>& arguments) {
+  std::vector<std::string> parts = split_constraints(constraints), names, kept;
+  if (std::none_of(parts.begin(), parts.end(), is_immediate)) return true;
+  const auto is_operand = [](const std::string& part) { return !part.empty() && part[0] != '~'; };
+  const auto end = std::stable_partition(parts.begin(), parts.end(), is_operand);
+  const std::vector<std::string> clobbered(end, parts.end());
+  parts.erase(end, parts.end());
+  auto keep = [&](const std::string& part) {
+    names.push_back(fmt::format("${}", kept.size()));
+    kept.push_back(part);
+  };
+  size_t next = 0;
+  while (parts[next].starts_with('=')) keep(parts[next++]);
+  std::vector<ir::Value*> others;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const int64_t elements = ir::elements_of_register(arguments[i]->type, pack);
+    const auto first = parts.begin() + long(next), last = first + long(pack / elements);
+    next += size_t(pack / elements);
+    if (std::none_of(first, last, is_immediate)) {
+      std::for_each(first, last, keep);
+      others.push_back(arguments[i]);
+      continue;
+    }
+    const bool is_number = given[i].is<Int>() || given[i].is<bool>();
+    if (!is_number || !std::all_of(first, last, is_immediate)) {
+      s.error(fmt::format("the constraint 'n' of inline_asm_elementwise takes an integer known at compile time, "
+                          "argument {} is {}",
+                          i, describe(given[i])),
+              "'r' takes it in a register of 32 bits, 'l' in one of 64");
+      return false;
+    }
+    const Int number = given[i].is<bool>() ? Int(given[i].as<bool>()) : given[i].as<Int>();
+    for (auto part = first; part != last; ++part) names.push_back(immediate_text(number, arguments[i]->type, elements));
+  }
+  std::for_each(parts.begin() + long(next), parts.end(), keep);
+  kept.insert(kept.end(), clobbered.begin(), clobbered.end());
+  assembly = renamed_registers(assembly, names);
+  constraints = fmt::format("{}", fmt::join(kept, ","));
+  arguments = std::move(others);
+  return true;
+}
+
 bool is_pointer(const Val& dtype) { return dtype.is<DType>() && dtype.as<DType>().type.pointer; }
 
 // A block without arguments.
@@ -134,6 +231,7 @@ Val fn_inline_asm_elementwise(Sema& s, Args args) {
   }
   if (!check_constraints(s, *constraints, *arguments, results, *pack) || !check_registers(s, *assembly, *constraints))
     return {};
+  if (!place_immediates(s, *args[2].as<TupleVal>().items, *pack, *assembly, *constraints, *arguments)) return {};
   const ir::Op* op = s.builder.create(
       truth(args[4]) ? ir::Opcode::InlineAsm : ir::Opcode::InlineAsmEffects, std::move(*arguments), std::move(results),
       {{ir::attr::assembly, *assembly}, {ir::attr::constraints, *constraints}, {ir::attr::pack, *pack}});

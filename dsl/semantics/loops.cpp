@@ -66,12 +66,22 @@ bool check_unroll(Sema& s, Range& range) {
   return false;
 }
 
+// Triton asks whether the value counts as true.
 bool check_warp_specialize(Sema& s, Range& range) {
   const Placed given = *range.warp_specialize;
   if (given.value.is<bool>()) return true;
   range.warp_specialize.reset();
   if (given.value.is<None>() || given.value.is_poison()) return true;
   s.at(given.loc);
+  if (given.value.is_constant()) {
+    const bool wanted = truth(given.value);
+    s.diags
+        .warning(s.loc, fmt::format("warp_specialize takes a bool, found {}, which counts as {} as in Triton",
+                                    describe(given.value), wanted ? "True" : "False"))
+        .with_hint("how many warps copy is not chosen here");
+    range.warp_specialize = {wanted, given.loc};
+    return true;
+  }
   s.error(fmt::format("warp_specialize takes a compile-time bool, found {}", describe(given.value)));
   return false;
 }

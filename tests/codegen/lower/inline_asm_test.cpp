@@ -84,6 +84,26 @@ TEST(InlineAsm, HalvesInPairs) {
   expect_equal(out[1], "a + b", [&](size_t i) { return float16(float(x[i]) + float(y[i])); });
 }
 
+// Numbers that the text holds are no registers: of the others' numbers some change. A register holds two elements of 16
+// bits.
+TEST(InlineAsm, Immediates) {
+  std::vector<int32_t> x(256), y(256);
+  std::iota(x.begin(), x.end(), -90);
+  std::iota(y.begin(), y.end(), 1000);
+  auto out = evaluate<int32_t>(
+      {"tl.inline_asm_elementwise('lop3.b32 ${0}, $1, $4, ${2}, $3;', '=r,r,~{memory},n,n,r', [a, 0x00f000f0, 234, b], "
+       "tl.int32, "
+       "True, 1)",
+       "tl.inline_asm_elementwise('{ .reg .b32 t; add.u32 t, $4, $8; add.u32 t, t, $6; add.u32 $0, $2, t; ' "
+       "'add.u32 $1, $3, ${5}; add.u32 $1, $1, $7; add.u32 $1, $1, 257; }', '=r,=r,r,r,n,i,n,n,n', "
+       "[a, 7, tl.constexpr(-2), True], tl.int32, True, 2)",
+       "tl.inline_asm_elementwise('add.u32 $0, $1, $2;', '=r,n,n', [3, 4], tl.int32, True, 1) + a"},
+      x, y);
+  expect_equal(out[0], "x & number ^ y", [&](size_t i) { return (x[i] & y[i]) | 0x00f000f0; });
+  expect_equal(out[1], "x + number", [&](size_t i) { return x[i] + 7 + 257 - 2; });
+  expect_equal(out[2], "x + 7", [&](size_t i) { return x[i] + 7; });
+}
+
 // No arguments, effects, special registers, and memory of its own.
 TEST(InlineAsm, Effects) {
   Array<int64_t> counter(std::vector<int64_t>(1, 5)), out(size_t(4));
@@ -206,6 +226,11 @@ TEST(InlineAsm, Errors) {
               "the constraints '=f' of inline_asm_elementwise name 1 result and 0 arguments, expected 1 result and 1 "
               "argument",
               "'=r' for a result, 'r' for an argument; with pack=1 elements below 32 bits share registers"));
+  call = "tl.inline_asm_elementwise('add.f32 $0, $1, $2;', '=f,f,n', [a, 1.5], tl.float32, True, 1)";
+  EXPECT_EQ(error_of(call), at_call(call,
+                                    "the constraint 'n' of inline_asm_elementwise takes an integer known at compile "
+                                    "time, argument 1 is the float 1.5",
+                                    "'r' takes it in a register of 32 bits, 'l' in one of 64"));
   call = "tl.inline_asm_elementwise('', '=f,f', [a], tl.float32, True, 3)";
   EXPECT_EQ(error_of(call),
             at_call(call, "the pack of inline_asm_elementwise is 3, expected a power of two up to 32", ""));

@@ -161,8 +161,17 @@ TEST_F(Messages, StagesByAFlag) {
             "num_stages takes a compile-time integer, found 'a'");
   EXPECT_EQ(error_of("    for i in tl.range(0, 8, warp_specialize=B == 4):\n        tl.store(x + i, 1.0)\n"),
             "no error");
-  EXPECT_EQ(error_of("    for i in tl.range(0, 8, warp_specialize=2):\n        tl.store(x + i, 1.0)\n"),
-            "warp_specialize takes a compile-time bool, found the int 2");
+  told_.clear();
+  EXPECT_EQ(error_of("    for i in tl.range(0, 8, warp_specialize=2):\n        tl.store(x + i, 1.0)\n"), "no error");
+  EXPECT_EQ(told_,
+            (Told{{MessageKind::Warning,
+                   "k.py:4:29: warp_specialize takes a bool, found the int 2, which counts as True as in Triton\n"
+                   "        for i in tl.range(0, 8, warp_specialize=2):\n"
+                   "                                ^~~~~~~~~~~~~~~\n"
+                   "  hint: how many warps copy is not chosen here\n"
+                   "  see docs/language.md#statements"}}));
+  EXPECT_EQ(error_of("    for i in tl.range(0, 8, warp_specialize=tl.program_id(0)):\n        tl.store(x + i, 1.0)\n"),
+            "warp_specialize takes a compile-time bool, found int32");
   for (const char* factor : {"4", "None", "1", "0", "-1", "1000", "B == 4"})
     EXPECT_EQ(error_of(fmt::format(
                   "    for i in tl.range(0, 8, loop_unroll_factor={}):\n        tl.store(x + i, 1.0)\n", factor)),
