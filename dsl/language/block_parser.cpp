@@ -21,6 +21,16 @@ bool is_foreign(std::string_view word) {
   return std::find(std::begin(kForeign), std::end(kForeign), word) != std::end(kForeign);
 }
 
+// What to write in place of such a statement; empty where there is nothing.
+const char* hint_for_foreign(std::string_view word) {
+  if (word == "try") return "nothing is raised while a kernel runs: test with 'if', or with tl.device_assert";
+  if (word == "global" || word == "nonlocal")
+    return "what a kernel computes leaves it through memory: tl.store(p, value)";
+  if (word == "del") return "a name that is not used any more costs nothing";
+  if (word == "class") return "move it out of the kernel: @triton.language.core._aggregate, or a named tuple";
+  return "";
+}
+
 Loc first_token(const LogicalLine& line) {
   std::string_view word = line.word();
   return line.loc(0, word.empty() ? 1 : word.size());
@@ -209,7 +219,7 @@ void BlockParser::take_foreign(std::string_view word, std::vector<StmtPtr>& body
   } else if (word == "match") {
     body.push_back(foreign(loc, "'match'", "write if and elif"));
   } else if (word != "except" && word != "finally") {  // these are told at their `try`
-    body.push_back(foreign(loc, fmt::format("'{}'", word)));
+    body.push_back(foreign(loc, fmt::format("'{}'", word), hint_for_foreign(word)));
   }
   if (word == "try") return parse_try(body);
   const LogicalLine& last = lines_[next_++];
@@ -285,7 +295,7 @@ StmtPtr BlockParser::parse_if(Head head) {
 void BlockParser::parse_simple(const LogicalLine& line, size_t begin, size_t end, std::vector<StmtPtr>& body) {
   std::string_view word = line.word(begin);
   if (is_foreign(word)) {
-    body.push_back(foreign(line.loc(begin, begin + word.size()), fmt::format("'{}'", word)));
+    body.push_back(foreign(line.loc(begin, begin + word.size()), fmt::format("'{}'", word), hint_for_foreign(word)));
     return;
   }
   auto s = parse_statement(line, begin, end, diags_);

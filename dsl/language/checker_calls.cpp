@@ -470,7 +470,8 @@ Val Checker::call_builtin(const std::string& function, std::vector<Argument>& ar
   for (const Argument& a : args)
     if (a.value.is_poison()) return Val();
   if (name == "range" || name == "tl.range" || name == "tl.static_range")
-    return error(loc, fmt::format("{}() is only for 'for' loops", name));
+    return error(loc, fmt::format("{}() is only for 'for' loops", name),
+                 "a list is made at compile time, of a range whose bounds are known then");
   for (const Argument& a : args)
     if (!a.name.empty()) return error(a.loc, fmt::format("{} takes no keyword argument '{}'", name, a.name));
   if (name == "min" || name == "max") return call_min_max(name, args, loc);
@@ -484,7 +485,8 @@ Val Checker::call_builtin(const std::string& function, std::vector<Argument>& ar
     if (const auto* text = x.get_if<std::string>())  // of UTF-8 the bytes that begin a character
       return dsl::Int(std::count_if(text->begin(), text->end(), [](char c) { return (c & 0xC0) != 0x80; }));
     return error(args[0].loc, fmt::format("len takes a tuple or a string, found {}", dsl::describe(x)),
-                 "the extent of a tile is x.shape[axis]");
+                 x.is_value() && x.value()->type.pointer ? "the extents of an array are arguments of the kernel"
+                                                         : "the extent of a tile is x.shape[axis]");
   }
   if (name == "abs") {
     if (x.is_value()) return call_table(*dsl::find_function("abs"), std::move(args), loc);

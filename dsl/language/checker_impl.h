@@ -310,6 +310,7 @@ class Checker {
   void merge_scopes(Join* join, Loc loc, Scope then_scope, Scope else_scope);
   void assign(const Expr& target, const Val& value, bool typed);
   void assign_statement(const Stmt& s);
+  Val augmented_name(const Expr& name);
   Val augmented_item(const Stmt& s);
   void augmented_assign(const Stmt& s);
   std::string message_text(const Expr* e);

@@ -493,6 +493,8 @@ Val Checker::module_member(const FunctionRef& module, const Expr& e, bool called
       const OnPage functions(diags_, dsl::page::kFunctions);
       return error(e.loc, why, fmt::format("write 'tl.{}'", e.text));
     }
+    if (auto instead = !host_ && of_other_library(module.name) ? dsl::hint_for_other_name(e.text) : std::nullopt)
+      return error(e.loc, why, *instead);
     return foreign_name(e.loc, why, module.name, {});
   }
   std::string hint;

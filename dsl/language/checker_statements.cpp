@@ -209,6 +209,15 @@ Val Checker::augmented_item(const Stmt& s) {
   return eval_binary(s.text, std::move(old), false, std::move(value), is_typed(*s.value), s.loc);
 }
 
+// The value that `name += ...` begins with.
+Val Checker::augmented_name(const Expr& name) {
+  const bool is_new = !frame_->scope.contains(name.text) && !nearest_name(name.text, visible_names());
+  if (!is_new || trial([&] { lookup(name); })) return lookup(name);
+  return error(
+      name.loc, fmt::format("unknown name '{}'", name.text),
+      fmt::format("what changes needs a value ahead: {0} = 0.0, or {0} = tl.zeros((BLOCK,), tl.float32)", name.text));
+}
+
 void Checker::augmented_assign(const Stmt& s) {
   const Expr& target = *s.targets[0];
   if (target.kind != Expr::Kind::Name) {
@@ -216,7 +225,7 @@ void Checker::augmented_assign(const Stmt& s) {
     assign(target, value, false);  // or says why not
     return;
   }
-  Val old = lookup(target);
+  Val old = augmented_name(target);
   bool typed = is_typed(target);
   Val value = eval(*s.value);
   value = divisor(s.text, old, std::move(value), *s.value);

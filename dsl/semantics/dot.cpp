@@ -54,7 +54,9 @@ std::optional<ir::Shape> product_shape(Sema& s, ir::Value* a, ir::Value* b) {
   const ir::Shape &left = a->type.shape, &right = b->type.shape;
   const int rank = a->type.rank(), m = rank - 2, n = rank - 1;
   if (rank < 2 || b->type.rank() != rank) {
-    s.error(fmt::format("dot takes two tiles of one rank, 2 or more, found {} and {}", describe(a), describe(b)));
+    s.error(fmt::format("dot takes two tiles of one rank, 2 or more, found {} and {}", describe(a), describe(b)),
+            rank == 1 && b->type.rank() == 1 ? "of two vectors it is tl.sum(a * b, axis=0)"
+                                             : "x[:, None] is a column of a tile of rank 1, x[None, :] a row");
     return std::nullopt;
   }
   if (left[size_t(n)] != right[size_t(m)]) {

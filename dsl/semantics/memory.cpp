@@ -20,7 +20,10 @@ ir::Value* pointer(Sema& s, const Val& x, const char* function) {
             x.is<None>() ? "the argument is None: test `p is not None` first"
             : integers
                 ? "an argument is a pointer if the launch gives an array; neither a number nor offsets alone are one"
-                : "");
+            : !x.is_value()                         ? ""
+            : function == std::string_view("load")  ? "it holds elements already, and needs no load"
+            : function == std::string_view("store") ? "the pointers come first: tl.store(p + offsets, value)"
+                                                    : "the pointers come first: p + offsets");
   return nullptr;
 }
 
@@ -83,6 +86,12 @@ ir::Value* element_value(Sema& s, const Val& x, const ir::Value* ptr, Elem elem,
     v = constant(s, ir::Type::scalar(elem), x);
   }
   if (!v) return nullptr;
+  if (!repeats_to(v->type.shape, ptr->type.shape)) {
+    s.error(fmt::format("{} has shape {}, the pointers have {}", what, ir::shape_to_string(v->type.shape),
+                        ir::shape_to_string(ptr->type.shape)),
+            "they have one shape, or the value extents of 1 that repeat: x[:, None] adds one");
+    return nullptr;
+  }
   return broadcast_value(s, cast_to(s, v, elem), ptr->type.shape);
 }
 

@@ -327,7 +327,7 @@ std::optional<std::pair<ir::Value*, ir::Value*>> operands(Sema& s, std::string_v
     bool same_pointers = lhs_ptr && rhs_ptr && elem_of(lhs) == elem_of(rhs);
     if (!rules.pointers || !same_pointers) {
       s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)),
-              lhs_ptr && rhs_ptr     ? ""
+              lhs_ptr && rhs_ptr ? (op == "-" ? "" : "load the elements that they point to first: tl.load(p + offsets)")
               : op == "-" && rhs_ptr ? "the pointer stands on the left: p - n"
                                      : hint_for_pointer((lhs_ptr ? lhs : rhs).value()));
       return std::nullopt;

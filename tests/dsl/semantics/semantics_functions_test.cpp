@@ -180,7 +180,10 @@ TEST_F(SemanticsFunctions, Store) {
             "the value of store is a tile of [32] float32, but the pointer is a single one (add offsets to the "
             "pointer: p + tl.arange(0, BLOCK))");
   call("store", {pointers(Elem::F32, {32, 1}), x});
-  EXPECT_EQ(errors(), "cannot broadcast [32] to [32, 1] (only extents of 1 repeat)");
+  EXPECT_EQ(errors(),
+            "the value of store has shape [32], the pointers have [32, 1] (they have one shape, or the value extents "
+            "of 1 that "
+            "repeat: x[:, None] adds one)");
   call("store", {p, x, tile(Elem::I1, {64})});
   EXPECT_EQ(errors(),
             "the mask of store has shape [64], the pointers have [32] (a mask has the pointers' shape, or extents of 1 "
@@ -196,7 +199,10 @@ TEST_F(SemanticsFunctions, AtomicAdd) {
   call("atomic_add", {pointers(Elem::I16, {16}), Int(1)});
   EXPECT_EQ(errors(), "atomic_add on int16 (it takes 32- and 64-bit integers and floats of 16 bits or more)");
   call("atomic_add", {pointers(Elem::I32, {16}), tile(Elem::I32, {32})});
-  EXPECT_EQ(errors(), "cannot broadcast [32] to [16] (only extents of 1 repeat)");
+  EXPECT_EQ(errors(),
+            "the value of atomic_add has shape [32], the pointers have [16] (they have one shape, or the value extents "
+            "of 1 that "
+            "repeat: x[:, None] adds one)");
 }
 
 // ---- Elementwise functions

@@ -37,7 +37,8 @@ TEST_F(SemanticsProducts, Dot) {
   EXPECT_EQ(errors(), "dot accumulates in float32, found out_dtype bfloat16 (convert the result with .to(...))");
   call("dot", {tile(Elem::F16, {16}), b});
   EXPECT_EQ(errors(),
-            "dot takes two tiles of one rank, 2 or more, found tile of [16] float16 and tile of [16, 64] float16");
+            "dot takes two tiles of one rank, 2 or more, found tile of [16] float16 and tile of [16, 64] float16 (x[:, "
+            "None] is a column of a tile of rank 1, x[None, :] a row)");
   call("dot", {tile(Elem::F32, {16, 16}), tile(Elem::F32, {16, 16})}, {{"input_precision", text("bf16")}});
   EXPECT_EQ(errors(), "input_precision of dot is 'bf16', expected 'tf32', 'tf32x3', 'bf16x3', 'bf16x6' or 'ieee'");
   EXPECT_EQ(type_of(call("dot", {tile(Elem::F16, {2, 3, 16, 32}), tile(Elem::F16, {2, 3, 32, 16})})),

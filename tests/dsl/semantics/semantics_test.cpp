@@ -149,7 +149,9 @@ TEST_F(Semantics, Pointers) {
   EXPECT_EQ(ops(), "neg addptr");
   EXPECT_EQ(errors(), "");
   EXPECT_TRUE(binary(s, "+", p, p).is_poison());
-  EXPECT_EQ(errors(), "'+' is not defined for pointer to float32 and pointer to float32");
+  EXPECT_EQ(errors(),
+            "'+' is not defined for pointer to float32 and pointer to float32 (load the elements that they point to "
+            "first: tl.load(p + offsets))");
   EXPECT_TRUE(binary(s, "-", Int(4), p).is_poison());
   EXPECT_EQ(errors(),
             "'-' is not defined for the int 4 and pointer to float32 (the pointer stands on the left: p - n)");
@@ -160,7 +162,9 @@ TEST_F(Semantics, Pointers) {
             "'*' is not defined for pointer to float32 and the int 2 (load from the pointer first: tl.load(p))");
   EXPECT_EQ(type_of(compare(s, "==", p, p)), "i1");
   EXPECT_TRUE(compare(s, "==", p, pointer(Elem::F16)).is_poison());
-  EXPECT_EQ(errors(), "'==' is not defined for pointer to float32 and pointer to float16");
+  EXPECT_EQ(errors(),
+            "'==' is not defined for pointer to float32 and pointer to float16 (load the elements that they point to "
+            "first: tl.load(p + offsets))");
 }
 
 TEST_F(Semantics, Comparisons) {
