@@ -375,6 +375,7 @@ bool Checker::host_assign_item(const Expr& target, const std::function<Val()>& v
               : base.kind != Expr::Kind::Attribute && base.kind != Expr::Kind::Subscript)
     return false;
   const Val object = is_name ? lookup(base) : eval(base);
+  if (!is_name && object.is_poison()) return true;  // which has been told
   if (!get_host<DictObject>(object)) return false;
   Val key = eval(*target.children[1]), item = value();
   if (!key.is_poison() && !item.is_poison()) set_item(object, std::move(key), std::move(item), base);
