@@ -432,20 +432,26 @@ class WorkerPool {
   double run(Launch& launch);
 
  private:
-  void work(size_t index);
+  struct HostThread {
+    HostThread(WorkerPool& pool, Worker& worker)
+        : thread(&WorkerPool::work, &pool, std::ref(worker), std::ref(*this)) {}
+    std::condition_variable begin;
+    Launch* launch = nullptr;  ///< that it is to work on
+    std::thread thread;        ///< uses what stands above
+  };
+  void work(Worker& worker, HostThread& host);
+  void want(Launch& launch, size_t workers);
   void wait_for_end(std::unique_lock<std::mutex>& lock, Launch& launch);
-  /// Of the first `wanted_` workers, since they exist. On a loaded machine time passes in which nobody computes.
+  /// Of all workers, since they exist. On a loaded machine time passes in which nobody computes.
   double processor_seconds();
 
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::vector<std::thread> threads_;
+  std::deque<HostThread> threads_;
   double seconds_before_ = 0;  ///< this launch
   std::mutex run_mutex_;
   std::mutex mutex_;
-  std::condition_variable start_, done_;
-  uint64_t generation_ = 0;
-  size_t wanted_ = 0, left_ = 0;
-  Launch* launch_ = nullptr;
+  std::condition_variable done_;
+  size_t wanted_ = 0, left_ = 0;  ///< workers of the launch, and those that have not ended
   bool quit_ = false;
 };
 

@@ -8,10 +8,20 @@
 #include <chrono>
 #include <csignal>
 #include <exception>
+#include <system_error>
+#include <utility>
 
 #include "codegen/exec/emulator/scheduler.h"
 
 namespace tegula::emulator {
+
+namespace {
+
+/// A launch that has not ended by then is long enough for more workers: to give one its stacks and to wake it takes
+/// some tenth of that.
+constexpr auto kAlone = std::chrono::milliseconds(1);
+
+}  // namespace
 
 WorkerPool::WorkerPool(unsigned threads, size_t stack_bytes) {
   for (unsigned i = 0; i < threads; ++i) workers_.push_back(std::make_unique<Worker>(stack_bytes));
@@ -22,8 +32,8 @@ WorkerPool::~WorkerPool() {
     std::lock_guard lock(mutex_);
     quit_ = true;
   }
-  start_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  for (HostThread& host : threads_) host.begin.notify_one();
+  for (HostThread& host : threads_) host.thread.join();
 }
 
 namespace {
@@ -104,10 +114,10 @@ void WorkerPool::wait_for_end(std::unique_lock<std::mutex>& lock, Launch& launch
 
 double WorkerPool::processor_seconds() {
   double sum = 0;
-  for (size_t i = 0; i < wanted_; ++i) {
+  for (HostThread& host : threads_) {
     clockid_t clock{};
     timespec now{};
-    if (pthread_getcpuclockid(threads_[i].native_handle(), &clock) != 0 || clock_gettime(clock, &now) != 0) continue;
+    if (pthread_getcpuclockid(host.thread.native_handle(), &clock) != 0 || clock_gettime(clock, &now) != 0) continue;
     sum += double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
   }
   return sum;
@@ -115,32 +125,43 @@ double WorkerPool::processor_seconds() {
 
 double WorkerPool::run(Launch& launch) {
   std::lock_guard run_lock(run_mutex_);
-  uint64_t useful = (launch.programs + launch.resident_programs - 1) / launch.resident_programs;
-  size_t wanted = launch.check_races ? 1 : size_t(std::min<uint64_t>(workers_.size(), useful));
-  while (threads_.size() < wanted) threads_.emplace_back(&WorkerPool::work, this, threads_.size());
+  const uint64_t useful = (launch.programs + launch.resident_programs - 1) / launch.resident_programs;
+  const size_t most = launch.check_races ? 1 : size_t(std::min<uint64_t>(workers_.size(), useful));
   std::unique_lock lock(mutex_);
-  launch_ = &launch;
-  wanted_ = left_ = wanted;
+  wanted_ = left_ = 0;
   seconds_before_ = processor_seconds();
-  ++generation_;
-  start_.notify_all();
+  want(launch, launch.resident_programs > 1 ? most : 1);  // programs that may wait for each other begin together
+  if (wanted_ < most && !done_.wait_for(lock, kAlone, [&] { return left_ == 0; }) &&
+      launch.next_program.load(std::memory_order_relaxed) < launch.programs) {
+    try {
+      want(launch, most);
+    } catch (const std::system_error&) {  // the host starts no more threads: the launch goes on with what it has
+    }
+  }
   wait_for_end(lock, launch);
   if (launch.host_error) std::rethrow_exception(launch.host_error);
-  return (processor_seconds() - seconds_before_) / double(wanted);
+  return (processor_seconds() - seconds_before_) / double(wanted_);
 }
 
-void WorkerPool::work(size_t index) {
-  uint64_t seen = 0;
+/// Starts further workers on the launch, up to so many.
+void WorkerPool::want(Launch& launch, size_t workers) {
+  while (threads_.size() < workers) threads_.emplace_back(*this, *workers_[threads_.size()]);
+  for (; wanted_ < workers; ++wanted_, ++left_) {
+    threads_[wanted_].launch = &launch;
+    threads_[wanted_].begin.notify_one();
+  }
+}
+
+void WorkerPool::work(Worker& worker, HostThread& host) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    start_.wait(lock, [&] { return quit_ || (generation_ != seen && index < wanted_); });
+    host.begin.wait(lock, [&] { return quit_ || host.launch; });
     if (quit_) return;
-    seen = generation_;
-    Launch& launch = *launch_;
+    Launch& launch = *std::exchange(host.launch, nullptr);
     lock.unlock();
     std::exception_ptr error;
     try {
-      workers_[index]->run(launch);
+      worker.run(launch);
     } catch (...) {
       error = std::current_exception();
       launch.stop.store(true, std::memory_order_relaxed);

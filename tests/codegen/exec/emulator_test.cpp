@@ -3,6 +3,8 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <random>
 
 #include "runtime/base/float16.h"
@@ -23,6 +25,26 @@ TEST(Emulator, AddsVectorsWithTail) {
       for (int i = 0; i < n; ++i) ASSERT_EQ(result[i], 2 * i + 5) << n;
     }
   }
+}
+
+// A launch that ends at once wakes one worker; others join those that last.
+TEST(Emulator, ShortLaunchesRunInOneThread) {
+  using std::filesystem::directory_iterator;
+  auto threads = [] { return std::distance(directory_iterator("/proc/self/task"), directory_iterator()); };
+  const auto before = threads();
+  auto started_for = [&](int n) {
+    auto device = make_emulator({.threads = 4});
+    auto kernel = device->load(make_image(kAddParams, kAdd, 4));
+    Array<float> x(*device, iota(n)), y(*device, iota(n, 5)), z(*device, n);
+    launch(*kernel, {unsigned(n + 127) / 128}, x.address(), y.address(), z.address(), n);
+    const std::vector<float> result = z.values();
+    for (int i = 0; i < n; ++i) EXPECT_EQ(result[size_t(i)], float(2 * i + 5));
+    return threads() - before;
+  };
+  bool alone = false;  // on a loaded machine a short launch may last, too
+  for (int attempt = 0; attempt < 30 && !alone; ++attempt) alone = started_for(1280) == 1;
+  EXPECT_TRUE(alone);
+  EXPECT_EQ(started_for(1 << 20), 4);
 }
 
 TEST(Emulator, ArgumentsOfEveryType) {
