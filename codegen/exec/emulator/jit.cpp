@@ -136,9 +136,9 @@ void add_entry(llvm::Module& module, const KernelImage& image) {
 }
 
 /// Takes away what the module says of the GPU that it was optimised for.
-void retarget(llvm::Module& module, const llvm::TargetMachine& machine, const KernelImage& image) {
-  module.setTargetTriple(machine.getTargetTriple());
-  module.setDataLayout(machine.createDataLayout());
+void retarget(llvm::Module& module, const llvm::Triple& host, const KernelImage& image) {
+  module.setTargetTriple(host);
+  module.setDataLayout(host.computeDataLayout());
   for (llvm::GlobalVariable& global : module.globals())
     if (global.getAddressSpace() == 3)
       refuse(image, fmt::format("it has a shared array '{}' of its own", global.getName().str()));
@@ -400,7 +400,6 @@ double thread_seconds() {
 /// Notes what is known of the kernel, and its bytecode; else returns LLVM's object code for the host.
 std::string Jit::Impl::make(const KernelImage& image, const Target& target, Tier tier, JitKernel& kernel) {
   const double begin = thread_seconds();
-  llvm::TargetMachine& machine = this->machine(tier);
   std::string messages;
   StashedModule taken = take_module(image.bitcode);
   const bool just_made = taken.module != nullptr;  // so it is valid
@@ -409,7 +408,7 @@ std::string Jit::Impl::make(const KernelImage& image, const Target& target, Tier
   const DiagnosticCollector& told = *collector;
   taken.context->setDiagnosticHandler(std::move(collector));
   llvm::Module* const module = &read_module(image, taken, messages);
-  retarget(*module, machine, image);
+  retarget(*module, host.getTargetTriple(), image);
   if (checks) check_arithmetic(*module, kernel, nans);
   form_lane_segments(*module, kernel);
   link_bodies(*module, image, target, kernel, checks);
@@ -429,6 +428,7 @@ std::string Jit::Impl::make(const KernelImage& image, const Target& target, Tier
       return {};
     }
   }
+  llvm::TargetMachine& machine = this->machine(tier);
   set_attributes(*module, machine);
   llvm::StripDebugInfo(*module);
   if (tier == Tier::Optimised) combine_instructions(*module, machine);
