@@ -13,23 +13,22 @@ int64_t power_of_two_divisor(int64_t n) {
 }
 int64_t multiply(int64_t a, int64_t b) { return a > kMaxDivisor / b ? kMaxDivisor : a * b; }
 
-std::vector<int64_t> extents(const Value* v) {
-  std::vector<int64_t> blocks{1};
-  if (v->type.is_tile()) blocks = v->type.shape;
+AxisInfo::PerAxis extents(const Value* v) {
+  AxisInfo::PerAxis blocks{1};
+  if (v->type.is_tile()) blocks = AxisInfo::PerAxis(v->type.shape);
   for (int64_t& extent : blocks) extent = power_of_two_divisor(extent);
   return blocks;
 }
 int64_t step(const Value* v) { return v->type.pointer ? elem_bytes(v->type.elem) : 1; }
 
 AxisInfo unknown(const Value* v) {
-  const std::vector<int64_t> ones(v->type.is_tile() ? v->type.shape.size() : 1, 1);
+  const AxisInfo::PerAxis ones(v->type.is_tile() ? v->type.shape.size() : 1, 1);
   return {ones, ones, ones, std::nullopt, v->type.is_integer() && is_unsigned(v->type.elem)};
 }
 
 AxisInfo of_constant(const Value* v, int64_t value) {
-  std::vector<int64_t> shape = extents(v);
-  std::vector<int64_t> ones(shape.size(), 1);
-  return {ones, std::vector<int64_t>(shape.size(), power_of_two_divisor(value)), shape, value, value >= 0};
+  const AxisInfo::PerAxis shape = extents(v), ones(shape.size(), 1);
+  return {ones, AxisInfo::PerAxis(shape.size(), power_of_two_divisor(value)), shape, value, value >= 0};
 }
 
 int64_t divisor_at(const AxisInfo& info, size_t axis, int64_t group, int64_t step) {

@@ -15,7 +15,7 @@ int64_t power_of_two_divisor(int64_t n);
 int64_t multiply(int64_t a, int64_t b);
 
 /// The largest possible group along each axis: the power of two in the extent; 1 for a scalar.
-std::vector<int64_t> extents(const ir::Value* v);
+AxisInfo::PerAxis extents(const ir::Value* v);
 /// Distance of consecutive elements: bytes for pointers.
 int64_t step(const ir::Value* v);
 

@@ -204,13 +204,13 @@ class Transfer {
     AxisInfo out = get(op.operands[0]);
     out.non_negative |= op.get(ir::attr::non_negative);
     if (!premises_.promises) return out;
-    auto strengthen = [&](ir::attr::Key<ir::Ints> key, std::vector<int64_t>& facts) {
+    auto strengthen = [&](ir::attr::Key<ir::Ints> key, AxisInfo::PerAxis& facts) {
       const ir::Ints promised = op.get(key);
       for (size_t i = 0; i < std::min(promised.size(), facts.size()); ++i)
         facts[i] = std::max(facts[i], power_of_two_divisor(promised[i]));
     };
     const AxisInfo known = out;
-    std::vector<int64_t> shape = extents(op.result());
+    const AxisInfo::PerAxis shape = extents(op.result());
     strengthen(ir::attr::contiguity, out.contiguity);
     strengthen(ir::attr::divisibility, out.divisibility);
     strengthen(ir::attr::constancy, out.constancy);
@@ -228,7 +228,7 @@ class Transfer {
     const Value *x = op.operands[0], *result = op.result();
     const AxisInfo& in = get(x);
     AxisInfo out = unknown(result);
-    std::vector<int64_t> from = extents(x), to = extents(result);
+    const AxisInfo::PerAxis from = extents(x), to = extents(result);
     int64_t all = divisor_of_all(in, step(x));
     switch (op.opcode) {
       case Opcode::Splat:

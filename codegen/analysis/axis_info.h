@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "codegen/ir/ir.h"
+#include "codegen/layout/coordinates.h"
 
 namespace tegula {
 
@@ -14,9 +15,10 @@ namespace tegula {
 /// divisibility: the first element of each contiguous group is a multiple of it (bytes for pointers);
 /// constancy: the elements are equal. All are powers of two, so that a splat of 192 elements shows groups of 64.
 struct AxisInfo {
-  std::vector<int64_t> contiguity;
-  std::vector<int64_t> divisibility;
-  std::vector<int64_t> constancy;
+  using PerAxis = ShortList<int64_t, 3>;
+  PerAxis contiguity;
+  PerAxis divisibility;
+  PerAxis constancy;
   std::optional<int64_t> constant;  ///< every element has this value
   /// No element is negative. Presumes sane index arithmetic: that it does not overflow 32 bits, and that a scalar which
   /// is not negative is divided by a positive one unless that is a constant (nothing in a kernel tells the sign of the

@@ -9,7 +9,7 @@
 
 namespace tegula {
 
-std::vector<int> first_registers(const ir::Type& type, const ir::Ints& runs) {
+std::vector<int> first_registers(const ir::Type& type, std::span<const int64_t> runs) {
   std::map<LinearLayout::Basis, int> firsts;
   std::vector<int> out;
   for (int r = 0; r < type.layout->in_size(Dim::Register); ++r) {
@@ -20,7 +20,7 @@ std::vector<int> first_registers(const ir::Type& type, const ir::Ints& runs) {
   return out;
 }
 
-int64_t count_different(const ir::Type& type, const ir::Ints& runs) {
+int64_t count_different(const ir::Type& type, std::span<const int64_t> runs) {
   const std::vector<int> firsts = first_registers(type, runs);
   int64_t count = 0;
   for (int r = 0; r < int(firsts.size()); ++r) count += firsts[size_t(r)] == r;

@@ -196,7 +196,7 @@ int64_t RegisterPressure::distinct_of_result(const ir::Value* v) {
 
 // The elements of a thread, those of a run of equal ones counted once.
 int64_t RegisterPressure::different(const ir::Value* v) {
-  const ir::Ints& runs = axis_.info(v).constancy;
+  const AxisInfo::PerAxis& runs = axis_.info(v).constancy;
   const bool any = std::any_of(runs.begin(), runs.end(), [](int64_t run) { return run > 1; });
   return any && v->type.layout ? count_different(v->type, runs) : held(v->type);
 }

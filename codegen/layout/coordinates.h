@@ -1,4 +1,4 @@
-// A short list of whole numbers, one for each dimension.
+// Short lists of whole numbers, one for each dimension.
 #pragma once
 
 #include <algorithm>
@@ -8,28 +8,31 @@
 #include <initializer_list>
 #include <iterator>
 #include <utility>
+#include <vector>
 
 namespace tegula {
 
-/// As std::vector<int32_t> (same names, same meaning), with room for a few numbers inside: layouts hold one for each
-/// bit and are copied often, and most have four dimensions at most.
-class Coordinates {
+/// As std::vector<T> of plain numbers (same names, same meaning), with room for a few of them inside: such lists are
+/// made and copied often, and few tiles have more dimensions.
+template <class T, uint32_t kInside>
+class ShortList {
  public:
-  using value_type = int32_t;
-  using iterator = int32_t*;
-  using const_iterator = const int32_t*;
+  using value_type = T;
+  using iterator = T*;
+  using const_iterator = const T*;
 
-  Coordinates() = default;
-  Coordinates(size_t count, int32_t value) { resize(count, value); }
-  Coordinates(std::initializer_list<int32_t> values) { assign(values.begin(), values.size()); }
-  Coordinates(const Coordinates& other) { assign(other.data(), other.size_); }
-  Coordinates(Coordinates&& other) noexcept { take(other); }
-  ~Coordinates() { delete[] heap_; }
-  Coordinates& operator=(const Coordinates& other) {
-    if (this != &other) assign(other.data(), other.size_);
+  ShortList() = default;
+  ShortList(size_t count, T value) { resize(count, value); }
+  explicit ShortList(const std::vector<T>& values) { copy(values.data(), values.size()); }
+  ShortList(std::initializer_list<T> values) { copy(values.begin(), values.size()); }
+  ShortList(const ShortList& other) { copy(other.data(), other.size_); }
+  ShortList(ShortList&& other) noexcept { take(other); }
+  ~ShortList() { delete[] heap_; }
+  ShortList& operator=(const ShortList& other) {
+    if (this != &other) copy(other.data(), other.size_);
     return *this;
   }
-  Coordinates& operator=(Coordinates&& other) noexcept {
+  ShortList& operator=(ShortList&& other) noexcept {
     if (this == &other) return *this;
     delete[] heap_;
     take(other);
@@ -38,24 +41,28 @@ class Coordinates {
 
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  const int32_t* data() const { return heap_ ? heap_ : inside_; }
-  int32_t* data() { return heap_ ? heap_ : inside_; }
-  const int32_t& operator[](size_t i) const { return data()[i]; }
-  int32_t& operator[](size_t i) { return data()[i]; }
+  const T* data() const { return heap_ ? heap_ : inside_; }
+  T* data() { return heap_ ? heap_ : inside_; }
+  const T& operator[](size_t i) const { return data()[i]; }
+  T& operator[](size_t i) { return data()[i]; }
   const_iterator begin() const { return data(); }
   const_iterator end() const { return data() + size_; }
   iterator begin() { return data(); }
   iterator end() { return data() + size_; }
-  const int32_t& back() const { return data()[size_ - 1]; }
-  int32_t& back() { return data()[size_ - 1]; }
+  const T& back() const { return data()[size_ - 1]; }
+  T& back() { return data()[size_ - 1]; }
 
-  void push_back(int32_t value) { resize(size_ + 1, value); }
-  void resize(size_t count, int32_t value) {
+  void assign(size_t count, T value) {
+    size_ = 0;
+    resize(count, value);
+  }
+  void push_back(T value) { resize(size_ + 1, value); }
+  void resize(size_t count, T value) {
     reserve(count);
     if (count > size_) std::fill(data() + size_, data() + count, value);
     size_ = uint32_t(count);
   }
-  void insert(const_iterator before, int32_t value) {
+  void insert(const_iterator before, T value) {
     const size_t at = size_t(before - data());
     push_back(value);
     std::rotate(begin() + at, end() - 1, end());
@@ -65,40 +72,42 @@ class Coordinates {
     --size_;
   }
 
-  bool operator==(const Coordinates& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
-  std::strong_ordering operator<=>(const Coordinates& other) const {
+  bool operator==(const ShortList& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
+  bool operator==(const std::vector<T>& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
+  std::strong_ordering operator<=>(const ShortList& other) const {
     return std::lexicographical_compare_three_way(begin(), end(), other.begin(), other.end());
   }
 
  private:
-  static constexpr uint32_t kInside = 4;
-
   void reserve(size_t count) {
     if (count <= capacity_) return;
     const size_t capacity = std::max<size_t>(count, 2 * capacity_);
-    auto* const values = new int32_t[capacity];
+    auto* const values = new T[capacity];
     std::copy(begin(), end(), values);
     delete[] heap_;
     heap_ = values;
     capacity_ = uint32_t(capacity);
   }
-  void assign(const int32_t* values, size_t count) {
+  void copy(const T* values, size_t count) {
     size_ = 0;
     reserve(count);
     std::copy_n(values, count, data());
     size_ = uint32_t(count);
   }
   /// The other's numbers, which has none then; its own storage must be given back.
-  void take(Coordinates& other) {
+  void take(ShortList& other) {
     std::copy_n(other.inside_, kInside, inside_);
     heap_ = std::exchange(other.heap_, nullptr);
     size_ = std::exchange(other.size_, 0);
     capacity_ = std::exchange(other.capacity_, kInside);
   }
 
-  int32_t* heap_ = nullptr;  ///< where there are more than inside
+  T* heap_ = nullptr;  ///< where there are more than inside
   uint32_t size_ = 0, capacity_ = kInside;
-  int32_t inside_[kInside] = {};
+  T inside_[kInside] = {};
 };
+
+/// Layouts hold one for each bit.
+using Coordinates = ShortList<int32_t, 4>;
 
 }  // namespace tegula

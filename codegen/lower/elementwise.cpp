@@ -45,7 +45,7 @@ llvm::Value* in_f32(Lowering& l, llvm::ArrayRef<llvm::Value*> x, Make make) {
 // Calls make(r) for the first register r of each group, and takes its result for the whole group. A group has `runs`
 // elements along each axis (powers of two); the register's part of an element's coordinates tells its group.
 template <class F>
-std::function<llvm::Value*(int)> once_a_group(const ir::Type& type, const std::vector<int64_t>& runs, F make) {
+std::function<llvm::Value*(int)> once_a_group(const ir::Type& type, const AxisInfo::PerAxis& runs, F make) {
   auto made = std::make_shared<std::map<LinearLayout::Basis, llvm::Value*>>();
   return [=](int r) {
     if (!type.layout) return make(r);
@@ -280,7 +280,7 @@ void lower_Rem(Lowering& l, const ir::Op& op) {
   const ir::Type& type = op.result()->type;
   const Regs x = l.get(op.operand(0)), y = l.get(op.operand(1));
   const AxisInfo &dividend = l.axes.info(op.operand(0)), &divisor = l.axes.info(op.operand(1));
-  std::vector<int64_t> runs = l.axes.info(op.result()).contiguity;
+  AxisInfo::PerAxis runs = l.axes.info(op.result()).contiguity;
   const bool is_mask = divisor.constant && *divisor.constant > 0 && std::has_single_bit(uint64_t(*divisor.constant));
   for (size_t axis = 0; axis < runs.size(); ++axis)
     runs[axis] = is_mask ? 1 : std::min({runs[axis], dividend.contiguity[axis], divisor.constancy[axis]});

@@ -334,7 +334,8 @@ LinearLayout MemoryLayouts::whole_in_each_block(const LinearLayout& layout) cons
 
 // Lengths of runs of elements of a load that are one element of memory, as scales of blocks are.
 std::vector<int64_t> MemoryLayouts::repeats_of(const Op& load) const {
-  std::vector<int64_t> runs = pointers_.at(&load).constancy;
+  const AxisInfo::PerAxis& equal = pointers_.at(&load).constancy;
+  std::vector<int64_t> runs(equal.begin(), equal.end());
   for (const Value* v : {load.operand(1), load.operand(2)})
     for (size_t axis = 0; v && axis < runs.size(); ++axis)
       runs[axis] = std::min(runs[axis], axis_.info(v).constancy[axis]);

@@ -38,7 +38,7 @@ class Axis : public testing::Test {
     EXPECT_EQ(AxisQuery(func).info(v), info) << "asked for alone";
     EXPECT_EQ(info.contiguity, contiguity) << "contiguity";
     for (auto& d : divisibility) d = std::min<int64_t>(d, kAll);
-    Numbers found = info.divisibility;
+    AxisInfo::PerAxis found = info.divisibility;
     for (auto& d : found) d = std::min<int64_t>(d, kAll);
     EXPECT_EQ(found, divisibility) << "divisibility";
     EXPECT_EQ(info.constancy, constancy) << "constancy";

@@ -1,4 +1,4 @@
-// Lists of coordinates, with few numbers inside and more of them elsewhere, beside std::vector.
+// Short lists of numbers, with few numbers inside and more of them elsewhere, beside std::vector.
 #include "codegen/layout/coordinates.h"
 
 #include <gtest/gtest.h>
@@ -61,6 +61,21 @@ TEST(Coordinates, AreCopiedMovedAndAssigned) {
       moved = itself;
       EXPECT_EQ(numbers(moved), up_to(from));
     }
+}
+
+TEST(ShortList, AssignsAndComparesWithVectors) {
+  using List = ShortList<int64_t, 3>;
+  for (size_t count : {0, 2, 3, 4, 9}) {
+    List list{7, 8, 9, 10};
+    list.assign(count, 5);
+    const std::vector<int64_t> fives(count, 5);
+    EXPECT_EQ(list, fives);
+    EXPECT_EQ(List(fives), list);
+    EXPECT_FALSE(list == std::vector<int64_t>(count + 1, 5));
+    list.push_back(int64_t(1) << 40);
+    EXPECT_EQ(list.back(), int64_t(1) << 40);
+    EXPECT_FALSE(list == fives);
+  }
 }
 
 TEST(Coordinates, AreOrderedAsVectorsAre) {
