@@ -85,12 +85,21 @@ std::vector<std::vector<Value*>> circulating(const Op& control) {
   return out;
 }
 
+// As flows() tells, without making them: it is asked of every operand of a function.
 bool is_handed_on(const Op& op, size_t operand) {
-  if (const Op* owner = owner_of(op))
-    for (const Flow& flow : flows(*owner))
-      for (const Flow::From& from : flow.from)
-        if (from.op == &op && operand >= from.first) return true;
-  return false;
+  const Op* owner = owner_of(op);
+  if (!owner || (owner != &op && op.parent->terminator() != &op)) return false;
+  switch (owner->opcode) {
+    case Opcode::For:
+      return operand >= (owner == &op ? kForBounds : 0);
+    case Opcode::While:
+      if (owner == &op) return !owner->regions.empty();
+      return operand >= (op.parent == owner->regions[0].get() ? kConditionTest : 0);
+    case Opcode::If:
+      return owner != &op;
+    default:
+      return false;
+  }
 }
 
 std::vector<Value*> handed_on(const Op& op) {

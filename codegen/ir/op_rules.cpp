@@ -47,11 +47,6 @@ Diag& OpRules::diagnose(const std::string& message) {
   return diag;
 }
 
-bool OpRules::want(bool condition, const std::string& message) {
-  if (!condition) report(message);
-  return condition;
-}
-
 bool OpRules::want_same(const Type& found, const Type& expected, std::string_view what) {
   return found == expected ||
          want(false, fmt::format("{} is {}, expected {}", what, full_type(found), full_type(expected)));
@@ -116,7 +111,8 @@ bool OpRules::attributes() {
 
 std::optional<int> OpRules::axis_below(int count) {
   const int64_t axis = op_->get(attr::axis);
-  if (!want(axis >= 0 && axis < count, fmt::format("attribute 'axis' is {}, expected 0 to {}", axis, count - 1)))
+  if (!want(axis >= 0 && axis < count,
+            [&] { return fmt::format("attribute 'axis' is {}, expected 0 to {}", axis, count - 1); }))
     return std::nullopt;
   return int(axis);
 }
@@ -168,11 +164,13 @@ void OpRules::elementwise() {
   one_layout();
   switch (op_->opcode) {
     case Opcode::Select:
-      want(in(0).is_bool(), fmt::format("the condition is {}, expected i1 elements", in(0).to_string()));
+      want(in(0).is_bool(),
+           [&] { return fmt::format("the condition is {}, expected i1 elements", in(0).to_string()); });
       for (int i : {1, 2})
-        want(in(i).elem == out().elem && in(i).pointer == out().pointer,
-             fmt::format("{} is {}, expected the result's type {}", operand_name(i), in(i).to_string(),
-                         out().to_string()));
+        want(in(i).elem == out().elem && in(i).pointer == out().pointer, [&] {
+          return fmt::format("{} is {}, expected the result's type {}", operand_name(i), in(i).to_string(),
+                             out().to_string());
+        });
       return;
     case Opcode::InlineAsm:
     case Opcode::InlineAsmEffects:
@@ -192,16 +190,19 @@ void OpRules::elementwise() {
       if (is_float8(out().elem)) want(op_->get(attr::rounding) != "rtz", "casts to f8 round to nearest");
       return;
     case Opcode::Bitcast:
-      want(in(0).bits() == out().bits(), fmt::format("bitcast of {} bits to {}", in(0).bits(), out().bits()));
+      want(in(0).bits() == out().bits(),
+           [&] { return fmt::format("bitcast of {} bits to {}", in(0).bits(), out().bits()); });
       return;
     case Opcode::Hint:
       for (auto key : {attr::divisibility, attr::contiguity, attr::constancy})
         if (op_->has(key))
-          want(int(op_->get(key).size()) == std::max(1, out().rank()),
-               fmt::format("attribute '{}' has {} numbers, expected one a dimension", key.name, op_->get(key).size()));
+          want(int(op_->get(key).size()) == std::max(1, out().rank()), [&] {
+            return fmt::format("attribute '{}' has {} numbers, expected one a dimension", key.name,
+                               op_->get(key).size());
+          });
       if (op_->get(attr::non_negative))
         want(out().is_integer(),
-             fmt::format("the result is {}, expected integers for 'non_negative'", out().to_string()));
+             [&] { return fmt::format("the result is {}, expected integers for 'non_negative'", out().to_string()); });
       return;
     default:
       break;
@@ -227,14 +228,15 @@ void OpRules::elementwise() {
 void OpRules::inline_asm() {
   const int64_t pack = op_->get(attr::pack);
   const std::string constraints = op_->get(attr::constraints);
-  want((pack & (pack - 1)) == 0, fmt::format("attribute 'pack' is {}, expected a power of two", pack));
+  want((pack & (pack - 1)) == 0, [&] { return fmt::format("attribute 'pack' is {}, expected a power of two", pack); });
   int64_t results = 0, arguments = 0;
   for (const auto& r : op_->results) results += pack / elements_of_register(r->type, pack);
   for (const Value* x : op_->operands) arguments += pack / elements_of_register(x->type, pack);
   const AsmOperands found = asm_operands(constraints);
-  want(found.results == results && found.arguments == arguments,
-       fmt::format("the constraints '{}' name {} results and {} arguments, expected {} and {}", constraints,
-                   found.results, found.arguments, results, arguments));
+  want(found.results == results && found.arguments == arguments, [&] {
+    return fmt::format("the constraints '{}' name {} results and {} arguments, expected {} and {}", constraints,
+                       found.results, found.arguments, results, arguments);
+  });
 }
 
 void OpRules::libdevice() {
@@ -242,14 +244,17 @@ void OpRules::libdevice() {
   std::vector<Elem> elems;
   for (size_t i = 0; i < op_->operands.size(); ++i) {
     elems.push_back(in(int(i)).elem);
-    want(!in(int(i)).pointer, fmt::format("{} is {}, expected numbers", operand_name(i), in(int(i)).to_string()));
+    want(!in(int(i)).pointer,
+         [&] { return fmt::format("{} is {}, expected numbers", operand_name(i), in(int(i)).to_string()); });
   }
-  if (!want(!libdevice_functions(name).empty(), fmt::format("there is no function '{}' in libdevice.def", name)))
+  if (!want(!libdevice_functions(name).empty(),
+            [&] { return fmt::format("there is no function '{}' in libdevice.def", name); }))
     return;
   const LibdeviceFunction* f = find_libdevice(name, elems);
-  if (want(f, fmt::format("libdevice.def has no function '{}' of such operands", name)))
-    want(out() == in(0).with_elem(f->result) || out().to_string() == in(0).with_elem(f->result).to_string(),
-         fmt::format("the result is {}, expected {}", out().to_string(), in(0).with_elem(f->result).to_string()));
+  if (want(f, [&] { return fmt::format("libdevice.def has no function '{}' of such operands", name); }))
+    want(out() == in(0).with_elem(f->result) || out().to_string() == in(0).with_elem(f->result).to_string(), [&] {
+      return fmt::format("the result is {}, expected {}", out().to_string(), in(0).with_elem(f->result).to_string());
+    });
 }
 
 void OpRules::constant() {
@@ -263,8 +268,9 @@ void OpRules::constant() {
     if (bits == 64) return;
     int64_t low = is_signed(out().elem) ? -(int64_t(1) << (bits - 1)) : 0;
     int64_t high = low + (int64_t(1) << bits) - 1;
-    want(*v >= low && *v <= high,
-         fmt::format("{} does not fit {}: expected {} to {}", *v, elem_info(out().elem).text, low, high));
+    want(*v >= low && *v <= high, [&] {
+      return fmt::format("{} does not fit {}: expected {} to {}", *v, elem_info(out().elem).text, low, high);
+    });
   }
 }
 
@@ -289,7 +295,7 @@ void OpRules::shape_op() {
       return trans(source);
     default:
       if (want(x.num_elements() == r.num_elements() && r.is_tile(),
-               fmt::format("reshape of {} elements to {}", x.num_elements(), r.num_elements())) &&
+               [&] { return fmt::format("reshape of {} elements to {}", x.num_elements(), r.num_elements()); }) &&
           source && r.layout->reshape_tile(x.shape))
         if (const auto follow = source->reshape_tile(r.shape)) follows(*r.layout, *follow, "the result");
   }
@@ -328,13 +334,18 @@ void OpRules::trans(const LinearLayout* source) {
   std::sort(sorted.begin(), sorted.end());
   bool permutation = int(sorted.size()) == x.rank();
   for (size_t i = 0; permutation && i < sorted.size(); ++i) permutation = sorted[i] == int64_t(i);
-  if (!want(permutation, fmt::format("attribute 'order' is {}, expected a permutation of {} dimensions",
-                                     shape_to_string(order), x.rank())))
+  if (!want(permutation, [&] {
+        return fmt::format("attribute 'order' is {}, expected a permutation of {} dimensions", shape_to_string(order),
+                           x.rank());
+      }))
     return;
   Shape shape;
   for (int64_t from : order) shape.push_back(x.shape[from]);
   if (want(r.shape == shape,
-           fmt::format("the result has shape {}, expected {}", shape_to_string(r.shape), shape_to_string(shape))) &&
+           [&] {
+             return fmt::format("the result has shape {}, expected {}", shape_to_string(r.shape),
+                                shape_to_string(shape));
+           }) &&
       source)
     follows(*r.layout, source->permute_tile(std::vector<int>(order.begin(), order.end())), "the result");
 }
@@ -343,7 +354,7 @@ void OpRules::passes_on(const Op& from, size_t begin, const std::vector<Type>& t
   const Op* op = std::exchange(op_, &from);
   size_t count = from.operands.size() < begin ? 0 : from.operands.size() - begin;
   if (want(count == types.size(),
-           fmt::format("{} passes on {} values, expected {}", from.info().text, count, types.size())))
+           [&] { return fmt::format("{} passes on {} values, expected {}", from.info().text, count, types.size()); }))
     for (size_t i = 0; i < count; ++i)
       if (const Value* v = from.operands[begin + i]) want_same(v->type, types[i], fmt::format("{} {}", what, i));
   op_ = op;
@@ -360,7 +371,7 @@ void OpRules::flow() {
     const Flow::To& last = flow.to.back();
     for (const Flow::To& to : flow.to) {
       if (!want(to.size() == last.size(),
-                fmt::format("{}: {} take values, expected {}", to.what, to.size(), last.size())))
+                [&] { return fmt::format("{}: {} take values, expected {}", to.what, to.size(), last.size()); }))
         return;
       for (size_t i = 0; i < to.size(); ++i)
         want_same(to[i]->type, last[i]->type, fmt::format("number {} of {}", i, to.what));
@@ -376,9 +387,11 @@ void OpRules::for_loop() {
   for (size_t i = 0; i < bounds.size(); ++i) {
     const Type& bound = bounds[i]->type;
     want(bound.is_scalar() && bound.is_integer() && !bound.is_bool(),
-         fmt::format("{} is {}, expected a scalar integer", operand_name(i), bound.to_string()));
-    want(bound == loop.lower()->type, fmt::format("{} is {}, expected the type of 'lower', {}", operand_name(i),
-                                                  bound.to_string(), loop.lower()->type.to_string()));
+         [&] { return fmt::format("{} is {}, expected a scalar integer", operand_name(i), bound.to_string()); });
+    want(bound == loop.lower()->type, [&] {
+      return fmt::format("{} is {}, expected the type of 'lower', {}", operand_name(i), bound.to_string(),
+                         loop.lower()->type.to_string());
+    });
   }
   if (want(!loop.body().args.empty(), "the body takes no values, expected the induction variable"))
     want_same(loop.induction()->type, loop.lower()->type, "the induction variable");
@@ -395,23 +408,27 @@ void OpRules::types_of_results() {
 void OpRules::arange() {
   const int64_t extent = op_->get(attr::end) - op_->get(attr::start);
   want(out().same_shape_and_elem(Type::tile(Elem::I32, {extent})),
-       fmt::format("the result is {}, expected tile<{}xi32>", out().to_string(), extent));
+       [&] { return fmt::format("the result is {}, expected tile<{}xi32>", out().to_string(), extent); });
 }
 
 void OpRules::product_wait() {
-  want(in(0).is_tile() && out().same_shape_and_elem(in(0).with_kind(out().kind)),
-       fmt::format("the result is {}, expected the tile {}, in flight or not", out().to_string(), in(0).to_string()));
+  want(in(0).is_tile() && out().same_shape_and_elem(in(0).with_kind(out().kind)), [&] {
+    return fmt::format("the result is {}, expected the tile {}, in flight or not", out().to_string(),
+                       in(0).to_string());
+  });
   one_layout();
 }
 
 void OpRules::condition() {
-  want(in(0) == Type::scalar(Elem::I1), fmt::format("the condition is {}, expected a scalar i1", in(0).to_string()));
+  want(in(0) == Type::scalar(Elem::I1),
+       [&] { return fmt::format("the condition is {}, expected a scalar i1", in(0).to_string()); });
 }
 
 void OpRules::convert_layout() {
   if (want(stage_ >= Stage::LaidOut, "convert_layout before layouts are assigned"))
-    want(in(0).same_shape_and_elem(out()) && in(0).is_tile(),
-         fmt::format("the result is {}, expected the operand's type {}", out().to_string(), in(0).to_string()));
+    want(in(0).same_shape_and_elem(out()) && in(0).is_tile(), [&] {
+      return fmt::format("the result is {}, expected the operand's type {}", out().to_string(), in(0).to_string());
+    });
 }
 
 void OpRules::semantics() {
@@ -420,9 +437,10 @@ void OpRules::semantics() {
   if (op.has(Control)) flow();
   if (op.info().combines()) combine();
   if (op.info().combines_in_order() && in(0).layout && op.get(attr::axis) >= 0 && op.get(attr::axis) < in(0).rank())
-    want(axis_order(*in(0).layout, int(op.get(attr::axis))).has_value(),
-         fmt::format("layout {{{}}} has the elements along dimension {} in another order than a scan needs",
-                     in(0).layout->to_string(), op.get(attr::axis)));
+    want(axis_order(*in(0).layout, int(op.get(attr::axis))).has_value(), [&] {
+      return fmt::format("layout {{{}}} has the elements along dimension {} in another order than a scan needs",
+                         in(0).layout->to_string(), op.get(attr::axis));
+    });
   if (op.has(Elementwise)) return elementwise();
   switch (op.opcode) {
     case Opcode::Constant:

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <type_traits>
+
 #include "codegen/ir/verifier.h"
 
 namespace tegula::ir {
@@ -18,7 +20,16 @@ class OpRules {
   // ---- Reports, about op_
   Diag& diagnose(const std::string& message);
   void report(const std::string& message) { diagnose(message); }
-  bool want(bool condition, const std::string& message);
+  /// `message` is a text, or a function that makes it: most conditions hold, and texts take longer than rules.
+  template <class Message>
+  bool want(bool condition, const Message& message) {
+    if (condition) return true;
+    if constexpr (std::is_invocable_v<Message>)
+      report(message());
+    else
+      report(message);
+    return false;
+  }
   // Requires two types to be equal.
   bool want_same(const Type& found, const Type& expected, std::string_view what);
   bool want_same_shape(const Type& found, const Type& expected, std::string_view what);

@@ -24,10 +24,12 @@ int64_t alloc_slots(const Value& place) {
 
 void OpRules::memory() {
   const Type& ptr = in(0);
-  if (!want(ptr.pointer, fmt::format("operand 'ptr' is {}, expected pointers", ptr.to_string()))) return;
+  if (!want(ptr.pointer, [&] { return fmt::format("operand 'ptr' is {}, expected pointers", ptr.to_string()); }))
+    return;
   Type value{ptr.elem, false, ptr.shape, nullptr};
   auto is_value = [&](const Type& t, std::string_view what) {
-    want(t.same_shape_and_elem(value), fmt::format("{} is {}, expected {}", what, t.to_string(), value.to_string()));
+    want(t.same_shape_and_elem(value),
+         [&] { return fmt::format("{} is {}, expected {}", what, t.to_string(), value.to_string()); });
   };
   one_layout();
   switch (op_->opcode) {
@@ -58,21 +60,25 @@ void OpRules::vector_of_access() {
   if (op_->opcode == Opcode::Load && op_->has(attr::repeats)) {
     const Ints repeats = op_->get(attr::repeats);
     auto power = [](int64_t n) { return (n & (n - 1)) == 0; };
-    want(int(repeats.size()) == in(0).rank() && std::all_of(repeats.begin(), repeats.end(), power),
-         fmt::format("attribute 'repeats' is {}, expected a power of two for each axis", shape_to_string(repeats)));
+    want(int(repeats.size()) == in(0).rank() && std::all_of(repeats.begin(), repeats.end(), power), [&] {
+      return fmt::format("attribute 'repeats' is {}, expected a power of two for each axis", shape_to_string(repeats));
+    });
   }
   const int64_t vector = op_->get(attr::vector);
   if (vector == 1) return;
   const Type& ptr = in(0);
   const bool power = (vector & (vector - 1)) == 0;
-  if (!want(power && vector * elem_bytes(ptr.elem) <= 16,
-            fmt::format("attribute 'vector' is {}, expected a power of two of at most 16 bytes", vector)))
+  if (!want(power && vector * elem_bytes(ptr.elem) <= 16, [&] {
+        return fmt::format("attribute 'vector' is {}, expected a power of two of at most 16 bytes", vector);
+      }))
     return;
   int widest = 0;
   for (int axis = 0; ptr.layout && axis < ptr.rank(); ++axis)
     widest = std::max(widest, ptr.layout->contiguous_registers(axis));
-  want(widest >= vector, fmt::format("attribute 'vector' is {}, but registers hold {} elements side by side", vector,
-                                     std::max(1, widest)));
+  want(widest >= vector, [&] {
+    return fmt::format("attribute 'vector' is {}, but registers hold {} elements side by side", vector,
+                       std::max(1, widest));
+  });
 }
 
 void OpRules::atomic() {
@@ -82,34 +88,39 @@ void OpRules::atomic() {
   const bool extreme = kind == "min" || kind == "max";
   const int least = kind == "cas" || ((kind == "add" || extreme) && real) ? 16 : 32;
   want(type.bits() >= least && !type.pointer,
-       fmt::format("{} of {}, expected elements of {} bits or more", kind, type.to_string(), least));
+       [&] { return fmt::format("{} of {}, expected elements of {} bits or more", kind, type.to_string(), least); });
   if (extreme)
     want(!real || type.bits() == 16,
-         fmt::format("{} of {}, expected integers or floats of 16 bits", kind, type.to_string()));
+         [&] { return fmt::format("{} of {}, expected integers or floats of 16 bits", kind, type.to_string()); });
   else if (kind != "add" && kind != "xchg" && kind != "cas")
-    want(!real, fmt::format("{} of {}, expected integers", kind, type.to_string()));
+    want(!real, [&] { return fmt::format("{} of {}, expected integers", kind, type.to_string()); });
   const Value* compare = op_->operand(3);
   want((compare != nullptr) == (kind == "cas"), "operand 'compare' is for the kind cas, which needs it");
   if (compare) want_same(compare->type, type, "operand 'compare'");
 }
 
 bool OpRules::want_place(const Type& t, std::string_view what) {
-  return want(t.is_place(), fmt::format("{} is {}, expected a place in shared memory", what, t.to_string()));
+  return want(t.is_place(),
+              [&] { return fmt::format("{} is {}, expected a place in shared memory", what, t.to_string()); });
 }
 
 void OpRules::want_barriers(size_t operand) {
   const Type& t = in(int(operand));
   const std::string what = operand_name(operand);
-  if (want_place(t, what)) want(t.elem == Elem::I64, fmt::format("{} is {}, expected i64", what, t.to_string()));
+  if (want_place(t, what))
+    want(t.elem == Elem::I64, [&] { return fmt::format("{} is {}, expected i64", what, t.to_string()); });
 }
 
 void OpRules::allocation() {
   if (op_->opcode == Opcode::SharedAlloc) {
     want_place(out(), "the result");
-    want(op_->get(attr::contiguous) >= -1 && op_->get(attr::contiguous) < out().rank(),
-         fmt::format("attribute 'contiguous' is {}, expected -1 to {}", op_->get(attr::contiguous), out().rank() - 1));
+    want(op_->get(attr::contiguous) >= -1 && op_->get(attr::contiguous) < out().rank(), [&] {
+      return fmt::format("attribute 'contiguous' is {}, expected -1 to {}", op_->get(attr::contiguous),
+                         out().rank() - 1);
+    });
     if (op_->get(attr::barriers))
-      want(out().elem == Elem::I64, fmt::format("the result is {}, expected i64 for barriers", out().to_string()));
+      want(out().elem == Elem::I64,
+           [&] { return fmt::format("the result is {}, expected i64 for barriers", out().to_string()); });
     want(op_->get(attr::arrivals) == 0 || op_->get(attr::barriers), "arrivals are for barriers");
     return;
   }
@@ -123,7 +134,7 @@ void OpRules::allocation() {
   const auto index = constant_integer(op_->operands[1]);
   if (place && want(allocated, "operand 'buffer' is no shared_alloc") && index)
     want(*index >= 0 && *index < alloc->get(attr::slots),
-         fmt::format("slot {} of {}", *index, alloc->get(attr::slots)));
+         [&] { return fmt::format("slot {} of {}", *index, alloc->get(attr::slots)); });
   want_same(in(1), Type::scalar(Elem::I32), "operand 'index'");
   want_same(out(), in(0), "the result");
 }
@@ -148,10 +159,12 @@ void OpRules::barriers() {
 
 void OpRules::async_copy() {
   const Type& ptr = in(0);
-  want(ptr.pointer && ptr.is_tile(), fmt::format("operand 'ptr' is {}, expected a tile of pointers", ptr.to_string()));
+  want(ptr.pointer && ptr.is_tile(),
+       [&] { return fmt::format("operand 'ptr' is {}, expected a tile of pointers", ptr.to_string()); });
   if (want_place(in(1), "operand 'place'"))
-    want(in(1).elem == ptr.elem && in(1).shape == ptr.shape,
-         fmt::format("operand 'place' is {}, expected what {} points to", in(1).to_string(), ptr.to_string()));
+    want(in(1).elem == ptr.elem && in(1).shape == ptr.shape, [&] {
+      return fmt::format("operand 'place' is {}, expected what {} points to", in(1).to_string(), ptr.to_string());
+    });
   mask(op_->operand(2), ptr);
   if (op_->operand(2) && laid_out(op_->operands[0], op_->operands[2]))
     want(*ptr.layout == *in(2).layout, "pointers and mask must share one layout");
@@ -171,25 +184,30 @@ void OpRules::async_commit() {
 void OpRules::async_wait() {
   want(!op_->operands.empty(), "async_wait without a token");
   for (size_t i = 0; i < op_->operands.size(); ++i)
-    want(in(int(i)).is_token() && in(int(i)) == in(0),
-         fmt::format("{} is {}, expected {}", operand_name(i), in(int(i)).to_string(),
-                     in(0).is_token() ? in(0).to_string() : "a token"));
+    want(in(int(i)).is_token() && in(int(i)) == in(0), [&] {
+      return fmt::format("{} is {}, expected {}", operand_name(i), in(int(i)).to_string(),
+                         in(0).is_token() ? in(0).to_string() : "a token");
+    });
 }
 
 void OpRules::shared_memory() {
   switch (op_->opcode) {
     case Opcode::SharedStore:
       if (want_place(in(1), "operand 'place'"))
-        want(in(1).elem == in(0).elem && in(1).shape == in(0).shape && in(0).is_tile(),
-             fmt::format("operand 'value' is {}, expected a tile for {}", in(0).to_string(), in(1).to_string()));
+        want(in(1).elem == in(0).elem && in(1).shape == in(0).shape && in(0).is_tile(), [&] {
+          return fmt::format("operand 'value' is {}, expected a tile for {}", in(0).to_string(), in(1).to_string());
+        });
       break;
     case Opcode::SharedTranspose:
       if (want_place(in(0), "operand 'from'") && want_place(in(1), "operand 'to'"))
         want(in(0).elem == in(1).elem && in(0).shape == in(1).shape && in(0).bits() == 8 &&
                  can_transpose_bytes(in(0).shape, func_.num_warps()),
-             fmt::format("the places are {} and {}, expected two of one tile of elements of 8 bits, with extents of 32 "
-                         "or a larger power of two, whose blocks of 16 x 32 the warps share evenly",
-                         in(0).to_string(), in(1).to_string()));
+             [&] {
+               return fmt::format(
+                   "the places are {} and {}, expected two of one tile of elements of 8 bits, with extents of 32 "
+                   "or a larger power of two, whose blocks of 16 x 32 the warps share evenly",
+                   in(0).to_string(), in(1).to_string());
+             });
       break;
     case Opcode::ThreadStore:
       if (want_place(in(1), "operand 'place'")) want_parts_of_threads(in(0), in(1), "operand 'value'");
@@ -199,32 +217,36 @@ void OpRules::shared_memory() {
       break;
     default:
       if (want_place(in(0), "operand 'place'"))
-        want(out().elem == in(0).elem && out().shape == in(0).shape && out().is_tile(),
-             fmt::format("the result is {}, expected the tile in {}", out().to_string(), in(0).to_string()));
+        want(out().elem == in(0).elem && out().shape == in(0).shape && out().is_tile(), [&] {
+          return fmt::format("the result is {}, expected the tile in {}", out().to_string(), in(0).to_string());
+        });
   }
 }
 
 void OpRules::want_parts_of_threads(const Type& tile, const Type& place, std::string_view what) {
   const std::string found = fmt::format("{} is {}", what, tile.to_string());
   if (!want(tile.is_tile() && tile.elem == place.elem,
-            fmt::format("{}, expected a tile of {}", found, Type::scalar(place.elem).to_string())) ||
+            [&] { return fmt::format("{}, expected a tile of {}", found, Type::scalar(place.elem).to_string()); }) ||
       !tile.layout)
     return;
   const int64_t held = tile.layout->in_size(Dim::Register) * 32 * func_.num_warps();
-  want(place.num_elements() == held, fmt::format("{}, of which the threads hold {} elements, but the place has {}",
-                                                 found, held, place.num_elements()));
+  want(place.num_elements() == held, [&] {
+    return fmt::format("{}, of which the threads hold {} elements, but the place has {}", found, held,
+                       place.num_elements());
+  });
 }
 
 void OpRules::want_one_thread(std::string_view what) {
   const Op* around = op_->parent->parent;
   while (around && around->opcode != Opcode::CopyWarps) around = around->parent->parent;
-  want(around && around->get(attr::one_thread), fmt::format("{} is for copy_warps of one thread", what));
+  want(around && around->get(attr::one_thread),
+       [&] { return fmt::format("{} is for copy_warps of one thread", what); });
 }
 
 void OpRules::copy_warps() {
   const size_t registers = op_->get(attr::registers).size();
   want(registers == 0 || registers == 2,
-       fmt::format("attribute 'registers' has {} numbers, expected none or 2", registers));
+       [&] { return fmt::format("attribute 'registers' has {} numbers, expected none or 2", registers); });
   want(op_->parent == &func_.body, "copy_warps stands in another op");
   want(op_->parent != &func_.body || func_.body.ops.size() < 2 || std::prev(func_.body.ops.end(), 2)->get() == op_,
        "copy_warps is not the last op of the function");
@@ -232,59 +254,69 @@ void OpRules::copy_warps() {
     for (const Value* v : inner.operands)
       if (v && v->def && v->def->opcode == Opcode::SharedAlloc && v->def->get(attr::barriers))
         want(precedes_copy_warps(*v->def),
-             fmt::format("{} uses barriers that stand behind other ops", inner.info().text));
+             [&] { return fmt::format("{} uses barriers that stand behind other ops", inner.info().text); });
     if (!op_->get(attr::one_thread)) return;
     for (auto& result : inner.results)
-      want(!result->type.is_tile(), fmt::format("one thread runs the region, which has a {} of {}", inner.info().text,
-                                                result->type.to_string()));
+      want(!result->type.is_tile(), [&] {
+        return fmt::format("one thread runs the region, which has a {} of {}", inner.info().text,
+                           result->type.to_string());
+      });
   });
 }
 
 void OpRules::tensor_map() {
   const Type& map = out();
-  if (!want(map.is_map(), fmt::format("the result is {}, expected a tensor map", map.to_string()))) return;
+  if (!want(map.is_map(), [&] { return fmt::format("the result is {}, expected a tensor map", map.to_string()); }))
+    return;
   want(op_->parent == &func_.body, "tensor_map stands in another op");
   want_same(in(0), Type::pointer_to(map.elem), "operand 'base'");
   const size_t numbers = size_t(2 * map.rank() - 1);
-  want(op_->operands.size() >= 1 + numbers,
-       fmt::format("{} extents and strides of a map of rank {}, expected {} at least", op_->operands.size() - 1,
-                   map.rank(), numbers));
-  want(map.rank() <= kMaxMapRank, fmt::format("a map of rank {}, expected at most {}", map.rank(), kMaxMapRank));
+  want(op_->operands.size() >= 1 + numbers, [&] {
+    return fmt::format("{} extents and strides of a map of rank {}, expected {} at least", op_->operands.size() - 1,
+                       map.rank(), numbers);
+  });
+  want(map.rank() <= kMaxMapRank,
+       [&] { return fmt::format("a map of rank {}, expected at most {}", map.rank(), kMaxMapRank); });
   for (size_t i = 0; i < op_->operands.size(); ++i) {
     const Type& type = op_->operands[i]->type;
     if (i > 0)
       want(type == Type::scalar(Elem::I32) || type == Type::scalar(Elem::I64),
-           fmt::format("{} is {}, expected i32 or i64", operand_name(i), type.to_string()));
+           [&] { return fmt::format("{} is {}, expected i32 or i64", operand_name(i), type.to_string()); });
     want(is_host_computable(op_->operands[i], func_),
-         fmt::format("{} does not follow from the parameters alone", operand_name(i)));
+         [&] { return fmt::format("{} does not follow from the parameters alone", operand_name(i)); });
   }
   for (int64_t extent : map.shape)
-    want(extent <= kMaxBoxExtent, fmt::format("a box of extent {}, expected at most {}", extent, kMaxBoxExtent));
+    want(extent <= kMaxBoxExtent,
+         [&] { return fmt::format("a box of extent {}, expected at most {}", extent, kMaxBoxExtent); });
   const int64_t swizzle = op_->get(attr::swizzle), row = map.shape.back() * map.bits() / 8;
   want(swizzle == 0 || swizzle == 32 || swizzle == 64 || swizzle == 128,
-       fmt::format("attribute 'swizzle' is {}, expected 0, 32, 64 or 128", swizzle));
-  want(row % 16 == 0, fmt::format("rows of a box of {} bytes, expected a multiple of 16", row));
-  if (swizzle) want(row == swizzle, fmt::format("rows of a box of {} bytes, expected {} as 'swizzle'", row, swizzle));
+       [&] { return fmt::format("attribute 'swizzle' is {}, expected 0, 32, 64 or 128", swizzle); });
+  want(row % 16 == 0, [&] { return fmt::format("rows of a box of {} bytes, expected a multiple of 16", row); });
+  if (swizzle)
+    want(row == swizzle,
+         [&] { return fmt::format("rows of a box of {} bytes, expected {} as 'swizzle'", row, swizzle); });
 }
 
 // The operands from `first` on, and the attribute 'axes': one for each dimension of the map.
 bool OpRules::coordinates(const Type& map, size_t first) {
   want(op_->operands.size() == first + size_t(map.rank()),
-       fmt::format("{} coordinates, expected {}", op_->operands.size() - first, map.rank()));
+       [&] { return fmt::format("{} coordinates, expected {}", op_->operands.size() - first, map.rank()); });
   for (size_t i = first; i < op_->operands.size(); ++i)
     want_same(op_->operands[i]->type, Type::scalar(Elem::I32), operand_name(i));
   const size_t axes = op_->get(attr::axes).size();
-  return want(int(axes) == map.rank(), fmt::format("attribute 'axes' has {} numbers, expected {}", axes, map.rank()));
+  return want(int(axes) == map.rank(),
+              [&] { return fmt::format("attribute 'axes' has {} numbers, expected {}", axes, map.rank()); });
 }
 
 void OpRules::bulk_copy() {
   const Type &map = in(0), &place = in(1);
-  if (!want(map.is_map(), fmt::format("operand 'map' is {}, expected a tensor map", map.to_string())) ||
-      !want(place.is_place() && place.elem == map.elem,
-            fmt::format("operand 'place' is {}, expected one for {}", place.to_string(), map.to_string())))
+  if (!want(map.is_map(), [&] { return fmt::format("operand 'map' is {}, expected a tensor map", map.to_string()); }) ||
+      !want(place.is_place() && place.elem == map.elem, [&] {
+        return fmt::format("operand 'place' is {}, expected one for {}", place.to_string(), map.to_string());
+      }))
     return;
   want(in(2).is_place() && in(2).elem == Elem::I64,
-       fmt::format("operand 'barrier' is {}, expected i64 in shared memory", in(2).to_string()));
+       [&] { return fmt::format("operand 'barrier' is {}, expected i64 in shared memory", in(2).to_string()); });
   if (op_->operand(3)) want_same(in(3), Type::scalar(Elem::I1), "operand 'exists'");
   if (!coordinates(map, kFirstCoordinate) || !place.layout || stage_ == Stage::Tile) return;
   const Ints axes = op_->get(attr::axes);
@@ -307,18 +339,22 @@ void OpRules::bulk_copy() {
   same = same && std::equal(order.begin(), order.end(), boxes->order.begin()) &&
          boxes->swizzle == op_->operands[0]->def->get(attr::swizzle);
   if (const int64_t axis = op_->get(attr::multicast); axis >= 0) {
-    want(axis < place.rank(), fmt::format("attribute 'multicast' is {} for {}", axis, place.to_string()));
+    want(axis < place.rank(),
+         [&] { return fmt::format("attribute 'multicast' is {} for {}", axis, place.to_string()); });
     want_one_thread("a multicast");
   }
-  want(same, fmt::format("boxes of {} do not make up {}", map.to_string(), place.to_string()));
+  want(same, [&] { return fmt::format("boxes of {} do not make up {}", map.to_string(), place.to_string()); });
 }
 
 void OpRules::bulk_store() {
   const Type &value = in(0), &map = in(1), &place = in(2);
   if (!want(map.is_map() && map.elem == value.elem && !value.pointer,
-            fmt::format("operand 'map' is {}, expected one for {}", map.to_string(), value.to_string())) ||
-      !want(place.is_place() && place.elem == value.elem && place.rank() == value.rank(),
-            fmt::format("operand 'place' is {}, expected one for {}", place.to_string(), value.to_string())))
+            [&] {
+              return fmt::format("operand 'map' is {}, expected one for {}", map.to_string(), value.to_string());
+            }) ||
+      !want(place.is_place() && place.elem == value.elem && place.rank() == value.rank(), [&] {
+        return fmt::format("operand 'place' is {}, expected one for {}", place.to_string(), value.to_string());
+      }))
     return;
   if (!coordinates(map, kFirstCoordinateOfStore) || !value.layout || stage_ == Stage::Tile) return;
   const Ints axes = op_->get(attr::axes);
@@ -330,11 +366,12 @@ void OpRules::bulk_store() {
     if (axes[i] >= 0) box[size_t(axes[i])] = map.shape[i];
   }
   want(boxes && boxes->extents == box && boxes->swizzle == op_->operands[1]->def->get(attr::swizzle),
-       fmt::format("the warps hold no boxes of {}", map.to_string()));
+       [&] { return fmt::format("the warps hold no boxes of {}", map.to_string()); });
   if (!boxes) return;
-  want(alloc_slots(*op_->operands[2]) == int64_t(boxes->pieces.size()),
-       fmt::format("the place has {} slots, expected one for each of {} pieces", alloc_slots(*op_->operands[2]),
-                   boxes->pieces.size()));
+  want(alloc_slots(*op_->operands[2]) == int64_t(boxes->pieces.size()), [&] {
+    return fmt::format("the place has {} slots, expected one for each of {} pieces", alloc_slots(*op_->operands[2]),
+                       boxes->pieces.size());
+  });
   want(place.layout && *place.layout == boxes->shared, "the place is not laid out as the warps' boxes");
 }
 

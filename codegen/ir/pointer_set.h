@@ -23,6 +23,12 @@ class PointerSet {
   }
   bool contains(const void* pointer) const { return !table_.empty() && table_[find(pointer)]; }
   size_t size() const { return size_; }
+  /// Calls `visit` with every pointer, in no order.
+  template <class Visit>
+  void for_each(Visit visit) const {
+    for (const void* pointer : table_)
+      if (pointer) visit(pointer);
+  }
 
  private:
   /// Where it is, or may be put.

@@ -70,6 +70,7 @@
 #include "codegen/ir/flow.h"
 #include "codegen/ir/op_rules.h"
 #include "codegen/ir/options.h"
+#include "codegen/ir/pointer_set.h"
 
 namespace tegula::ir {
 
@@ -96,13 +97,15 @@ class Verifier : private OpRules {
   void function() {
     for (auto& arg : func_.body.args)
       want(arg->type.is_scalar(),
-           fmt::format("parameter '{}' is {}, expected a scalar", arg->name, arg->type.to_string()));
-    if (want(func_.divisibility.size() == func_.body.args.size(),
-             fmt::format("{} divisibilities for {} parameters", func_.divisibility.size(), func_.body.args.size())))
+           [&] { return fmt::format("parameter '{}' is {}, expected a scalar", arg->name, arg->type.to_string()); });
+    if (want(func_.divisibility.size() == func_.body.args.size(), [&] {
+          return fmt::format("{} divisibilities for {} parameters", func_.divisibility.size(), func_.body.args.size());
+        }))
       for (size_t i = 0; i < func_.divisibility.size(); ++i)
-        want(is_power_of_two(func_.divisibility[i]),
-             fmt::format("the divisibility of parameter '{}' is {}, expected a power of two", func_.body.args[i]->name,
-                         func_.divisibility[i]));
+        want(is_power_of_two(func_.divisibility[i]), [&] {
+          return fmt::format("the divisibility of parameter '{}' is {}, expected a power of two",
+                             func_.body.args[i]->name, func_.divisibility[i]);
+        });
     for (auto& [name, value] : func_.attrs) function_attribute(name, value);
     warps_ = func_.num_warps();
     warps_good_ = option::num_warps.allows(warps_);
@@ -111,11 +114,12 @@ class Verifier : private OpRules {
   void function_attribute(const std::string& name, const Attr& value) {
     const OptionInfo* option = find_option(name);
     if (!want(option || name == "dependent_launch" || name == "fp_fusion",
-              fmt::format("a function has no attribute '{}'", name)))
+              [&] { return fmt::format("a function has no attribute '{}'", name); }))
       return;
     const Attr example = option ? Attr(int64_t(0)) : Attr(true);
-    if (!want(value.index() == example.index(),
-              fmt::format("attribute '{}' is {}, expected {}", name, attr_kind(value), attr_kind(example))))
+    if (!want(value.index() == example.index(), [&] {
+          return fmt::format("attribute '{}' is {}, expected {}", name, attr_kind(value), attr_kind(example));
+        }))
       return;
     if (const auto* number = std::get_if<int64_t>(&value)) want(option->allows(*number), option->wrong(*number));
   }
@@ -157,7 +161,7 @@ class Verifier : private OpRules {
     if (b.ops.empty() || !b.ops.back()->has(Terminator))
       report(fmt::format("the block does not end with {}", op_info(terminator).text));
     op_ = owner;
-    for (const Value* v : local) defined_.erase(v);
+    for (const Value* v : local) ended_.insert(v);
   }
 
   bool operands() {
@@ -175,7 +179,7 @@ class Verifier : private OpRules {
       const bool repeats = info.variadic && i + 1 >= info.operands.size();
       const bool optional = int(i) >= info.required && !repeats;
       if (!v)
-        good &= want(optional, fmt::format("{} is absent", operand_name(i)));
+        good &= want(optional, [&] { return fmt::format("{} is absent", operand_name(i)); });
       else
         good &= token_use(*v, i) && in_flight_use(*v, i) && place_use(*v, i) && map_use(*v, i) && in_sight(*v, i);
     }
@@ -183,8 +187,8 @@ class Verifier : private OpRules {
   }
 
   bool in_sight(const Value& v, size_t operand) {
-    if (defined_.contains(&v)) return true;
-    const bool hidden = hidden_.contains(&v);
+    if (defined_.contains(&v) && !ended_.contains(&v)) return true;
+    const bool hidden = hidden_.contains(&v) && !ended_.contains(&v);
     return want(false, fmt::format("{} is {}", operand_name(operand),
                                    hidden ? "a value from outside of the region, which sees its own alone"
                                           : "not defined above its use in this block or an enclosing one"));
@@ -288,10 +292,12 @@ class Verifier : private OpRules {
   void region(const Op& owner, const Block& b, Opcode terminator) {
     const bool beside = owner.info().runs_beside();
     if (!owner.info().isolates() && !beside) return block(b, terminator);
-    std::unordered_set<const Value*> outside = std::exchange(defined_, {});
+    PointerSet outside = std::exchange(defined_, {});
     if (beside)
-      for (const Value* v : outside)
+      outside.for_each([&](const void* pointer) {
+        const auto* v = static_cast<const Value*>(pointer);
         if (v->type.is_place() || v->type.is_map() || v->block == &func_.body) defined_.insert(v);
+      });
     std::swap(hidden_, outside);
     const int warps = std::exchange(warps_, beside ? int(owner.get(attr::warps)) : warps_);
     good_layouts_.clear();
@@ -336,8 +342,10 @@ class Verifier : private OpRules {
 
   void shared_layout(const LinearLayout& l, const Shape& shape, const std::string& what) {
     bool good = l.ins().size() == 1 && l.ins()[0].dim == Dim::Offset && l.tile_shape() == shape && l.is_invertible();
-    want(good, fmt::format("{} has layout {{{}}}: expected offset, one for each element of {}", what, l.to_string(),
-                           shape_to_string(shape)));
+    want(good, [&] {
+      return fmt::format("{} has layout {{{}}}: expected offset, one for each element of {}", what, l.to_string(),
+                         shape_to_string(shape));
+    });
   }
 
   void layout(const LinearLayout& l, const Shape& shape, const std::string& what) {
@@ -367,8 +375,9 @@ class Verifier : private OpRules {
     good_layouts_.insert(&l);
   }
 
-  std::unordered_set<const Value*> defined_;
-  std::unordered_set<const Value*> hidden_;               // defined outside of a region that sees its own values alone
+  PointerSet defined_;                                    // above this line
+  PointerSet hidden_;                                     // defined outside of a region that sees its own values alone
+  PointerSet ended_;                                      // of blocks that have ended
   std::unordered_set<const LinearLayout*> good_layouts_;  // many values share one
   int warps_ = 0;                                         // of the region at hand
   bool warps_good_ = true;
