@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <memory>
 #include <random>
 #include <utility>
 #include <vector>
@@ -42,6 +43,20 @@ constexpr time_t kUseSeconds = 60;  // uses of an entry less apart are not noted
 constexpr std::string_view kTemporaryPrefix = ".tmp-";
 constexpr int kLevel = 1;  // of zstd: entries grow by a tenth over the default, in half the time
 constexpr char kMagic[8] = {'T', 'e', 'g', 'u', 'l', 'a', '\r', '\n'};
+
+// A zstd frame; empty if there is none. Its tables take longer to make than a small payload to pack, so that a thread
+// keeps them.
+std::string pack(std::string_view payload) {
+  struct Free {
+    void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
+  };
+  thread_local const std::unique_ptr<ZSTD_CCtx, Free> context(ZSTD_createCCtx());
+  const size_t bound = ZSTD_compressBound(payload.size());
+  const std::unique_ptr<char[]> packed(new char[bound]);
+  const size_t bytes =
+      context ? ZSTD_compressCCtx(context.get(), packed.get(), bound, payload.data(), payload.size(), kLevel) : 0;
+  return ZSTD_isError(bytes) ? std::string() : std::string(packed.get(), bytes);
+}
 
 // An entry file: this, the key, the stored payload.
 struct Header {
@@ -169,12 +184,14 @@ fs::path entry_path(const fs::path& folder, std::string_view key, std::string_vi
   return folder / fmt::format("{}{}", key, suffix);
 }
 
-std::vector<Entry> list(const fs::path& folder, std::string_view suffix, std::string_view prefix = {}) {
+template <class Wanted>
+std::vector<Entry> list(const fs::path& folder, Wanted wanted) {
   std::vector<Entry> entries;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    std::string name = it->path().filename();
-    if (!name.ends_with(suffix) || !name.starts_with(prefix)) continue;
+    std::string_view name = it->path().native();
+    name.remove_prefix(name.rfind('/') + 1);
+    if (!wanted(name)) continue;
     std::error_code gone;  // another process may remove a file at any moment
     Entry entry{it->path(), int64_t(it->file_size(gone)), {}};
     if (!gone) entry.last_used = it->last_write_time(gone);
@@ -184,10 +201,12 @@ std::vector<Entry> list(const fs::path& folder, std::string_view suffix, std::st
 }
 
 std::vector<Entry> list_all(const fs::path& folder) {
-  std::vector<Entry> entries = list(folder, kImageSuffix);
-  for (std::string_view suffix : {kLinkSuffix, kCodeSuffix})
-    std::ranges::move(list(folder, suffix), std::back_inserter(entries));
-  return entries;
+  return list(folder, [](std::string_view name) {
+    return name.ends_with(kImageSuffix) || name.ends_with(kLinkSuffix) || name.ends_with(kCodeSuffix);
+  });
+}
+std::vector<Entry> list_temporary(const fs::path& folder) {
+  return list(folder, [](std::string_view name) { return name.starts_with(kTemporaryPrefix); });
 }
 
 // Whether the file may be changed as if by the lock's holder: not where another process holds it. Some network file
@@ -469,9 +488,8 @@ int64_t ImageCache::merge(const fs::path& folder) {
 }
 
 void ImageCache::write_entry(std::string_view key, Kind kind, std::string_view payload) {
-  std::string packed(ZSTD_compressBound(payload.size()), '\0');
-  size_t packed_bytes = ZSTD_compress(packed.data(), packed.size(), payload.data(), payload.size(), kLevel);
-  bool pays = !ZSTD_isError(packed_bytes) && packed_bytes < payload.size() / 10 * 9;
+  const std::string packed = pack(payload);
+  const bool pays = !packed.empty() && packed.size() < payload.size() / 10 * 9;
 
   Header header{};
   std::memcpy(header.magic, kMagic, sizeof(kMagic));
@@ -479,10 +497,10 @@ void ImageCache::write_entry(std::string_view key, Kind kind, std::string_view p
   header.kind = uint32_t(kind);
   header.packed = pays;
   header.key_bytes = uint32_t(key.size());
-  header.stored_bytes = pays ? packed_bytes : payload.size();
+  header.stored_bytes = pays ? packed.size() : payload.size();
   header.payload_bytes = payload.size();
   std::string body(key);
-  body += pays ? std::string_view(packed).substr(0, packed_bytes) : payload;
+  body += pays ? packed : payload;
   XXH128_canonical_t digest = entry_digest(header, body);
   std::memcpy(header.digest, digest.digest, sizeof(header.digest));
   int64_t bytes = int64_t(sizeof(Header) + body.size());
@@ -501,7 +519,7 @@ void ImageCache::shrink() {
   if (!at_work || !lock(at_work, LOCK_EX | LOCK_NB)) return;
   std::error_code ignored;
   // What processes left that were killed in the middle of a store.
-  for (const Entry& entry : list(folder_, "", kTemporaryPrefix))
+  for (const Entry& entry : list_temporary(folder_))
     if (fs::file_time_type::clock::now() - entry.last_used > kTemporaryLife) fs::remove(entry.path, ignored);
 
   std::vector<Entry> entries = list_all(folder_);
@@ -531,7 +549,7 @@ ImageCache::Stats ImageCache::stats() const {
 void ImageCache::clear() {
   std::error_code ignored;
   for (const Entry& entry : list_all(folder_)) fs::remove(entry.path, ignored);
-  for (const Entry& entry : list(folder_, "", kTemporaryPrefix)) fs::remove(entry.path, ignored);
+  for (const Entry& entry : list_temporary(folder_)) fs::remove(entry.path, ignored);
   fs::remove(folder_ / kTallyName, ignored);
 }
 
