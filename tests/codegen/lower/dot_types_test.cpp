@@ -25,22 +25,22 @@ struct Extents {
 
 template <class In, class Sum, class Other = In>
 void check(const Extents& e, Elem out, double tolerance, const char* precision = "ieee") {
+  const auto a = random_values<In>(size_t(e.batch) * e.m * e.k, 1);
+  const auto b = random_values<Other>(size_t(e.batch) * e.k * e.n, 2);
+  const auto c = random_values<Sum>(size_t(e.batch) * e.m * e.n, 3);
+  std::vector<double> exact;
+  for (int i = 0; i < e.batch; ++i)
+    for (int m = 0; m < e.m; ++m)
+      for (int n = 0; n < e.n; ++n) {
+        double sum = number(c[exact.size()]);
+        for (int k = 0; k < e.k; ++k)
+          sum += number(a[(size_t(i) * e.m + m) * e.k + k]) * number(b[(size_t(i) * e.k + k) * e.n + n]);
+        exact.push_back(sum);
+      }
   for (auto& device : tensor_core_devices())
     for (int num_warps : {1, 4}) {
       SCOPED_TRACE(fmt::format("{}: {} x ({} x {} x {}) of {} bytes, {}, {} warps", device->info().name, e.batch, e.m,
                                e.n, e.k, sizeof(In), precision, num_warps));
-      auto a = random_values<In>(size_t(e.batch) * e.m * e.k, 1);
-      auto b = random_values<Other>(size_t(e.batch) * e.k * e.n, 2);
-      auto c = random_values<Sum>(size_t(e.batch) * e.m * e.n, 3);
-      std::vector<double> exact;
-      for (int i = 0; i < e.batch; ++i)
-        for (int m = 0; m < e.m; ++m)
-          for (int n = 0; n < e.n; ++n) {
-            double sum = number(c[exact.size()]);
-            for (int k = 0; k < e.k; ++k)
-              sum += number(a[(size_t(i) * e.m + m) * e.k + k]) * number(b[(size_t(i) * e.k + k) * e.n + n]);
-            exact.push_back(sum);
-          }
       Buffer da(*device, a), db(*device, b), dc(*device, c);
       program().kernel("product").launch(
           *device, {1},
@@ -135,18 +135,18 @@ TEST(DotTypes, ColumnsInOddParts) {
 template <class In, class Sum>
 void check_long(int m, int n, int block_k, Elem zero, double tolerance, const char* precision = "ieee") {
   const int k = 4096;
+  const auto a = random_values<In>(size_t(m) * k, 1), b = random_values<In>(size_t(n) * k, 2);
+  const std::vector<double> exact_a = numbers(a), exact_b = numbers(b);
+  std::vector<double> exact;
+  for (int i = 0; i < m; ++i)
+    for (int j = 0; j < n; ++j) {
+      double sum = 0;
+      for (int l = 0; l < k; ++l) sum += exact_a[size_t(i) * k + l] * exact_b[size_t(j) * k + l];
+      exact.push_back(sum);
+    }
   for (auto& device : tensor_core_devices()) {
     SCOPED_TRACE(fmt::format("{}: {} x {}, steps of {}, {} bytes, {}", device->info().name, m, n, block_k, sizeof(In),
                              precision));
-    auto a = random_values<In>(size_t(m) * k, 1), b = random_values<In>(size_t(n) * k, 2);
-    const std::vector<double> exact_a = numbers(a), exact_b = numbers(b);
-    std::vector<double> exact;
-    for (int i = 0; i < m; ++i)
-      for (int j = 0; j < n; ++j) {
-        double sum = 0;
-        for (int l = 0; l < k; ++l) sum += exact_a[size_t(i) * k + l] * exact_b[size_t(j) * k + l];
-        exact.push_back(sum);
-      }
     Buffer da(*device, a), db(*device, b), dc(*device, exact.size() * sizeof(Sum));
     program()
         .kernel("long_product")

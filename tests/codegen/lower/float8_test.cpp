@@ -58,7 +58,7 @@ double compute_meaning(uint8_t bits) {
   return sign * std::ldexp(significand, std::max(exponent, 1) - kBias<T>);
 }
 
-/// The same from a table: `nearest` asks for it a hundred times a number.
+/// The same from a table: `nearest` asks for it several times a number.
 template <class T>
 double meaning(uint8_t bits) {
   static const auto table = [] {
@@ -69,8 +69,8 @@ double meaning(uint8_t bits) {
   return table[bits];
 }
 
-/// The nearest finite number, of two the even one, by looking at all. Of float8e4b15 the larger one of two, after the
-/// bits beyond those of a half are dropped.
+/// The nearest finite number, of two the even one. Of float8e4b15 the larger one of two, after the bits beyond those of
+/// a half are dropped. Codes are in the order of their numbers.
 template <class T>
 uint8_t nearest(double x) {
   constexpr bool kIsTritons = std::is_same_v<T, float8e4b15>;
@@ -81,12 +81,13 @@ uint8_t nearest(double x) {
     const int places = 10 - std::ilogb(size);
     size = std::ldexp(std::trunc(std::ldexp(size, places)), -places);
   }
-  int best = kLargest<T>;
-  for (int code = kLargest<T>; code >= 0 && size < meaning<T>(kLargest<T>); --code) {
-    const double distance = std::fabs(meaning<T>(uint8_t(code)) - size),
-                 least = std::fabs(meaning<T>(uint8_t(best)) - size);
-    if (distance < least || (distance == least && code % 2 == 0 && !kIsTritons)) best = code;
+  int below = 0, best = kLargest<T>;  // the numbers on both sides
+  while (best - below > 1) {
+    const int middle = (below + best) / 2;
+    (meaning<T>(uint8_t(middle)) <= size ? below : best) = middle;
   }
+  const double up = meaning<T>(uint8_t(best)) - size, down = size - meaning<T>(uint8_t(below));
+  if (down < up || (down == up && below % 2 == 0 && !kIsTritons)) best = below;
   return uint8_t(kOneZero<T> && best == 0 ? 0 : best | (std::signbit(x) ? 0x80 : 0));
 }
 
