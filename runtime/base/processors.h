@@ -8,4 +8,14 @@ namespace tegula {
 /// processors leaves out.
 unsigned processors();
 
+/// Held by a thread while it computes for long: no more threads of the process hold one than it had processors when it
+/// first asked, so that calls which compile at the same time do not keep what is timed beside them from running. A
+/// thread that holds one asks for no other.
+class ProcessorSlot {
+ public:
+  ProcessorSlot();
+  ~ProcessorSlot();
+  ProcessorSlot(const ProcessorSlot&) = delete;
+};
+
 }  // namespace tegula

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "runtime/base/error.h"
@@ -21,10 +22,17 @@ namespace {
 using Status = TuningResult::Status;
 
 constexpr int kFirstRuns = 3;     ///< enough to see that a candidate is hopeless
+constexpr int kMostRuns = 15;     ///< that say whether a candidate is among the best few
 constexpr int kFinalists = 4;     ///< timed once more, in turn
-constexpr int kFinalRounds = 15;  ///< samples of each for the test
+constexpr int kFinalRounds = 15;  ///< samples of each for the test, fewer where runs take long
+constexpr int kFewestRounds = 9;
+constexpr double kNear = 1.1;  ///< finalists' medians are within this factor of the best one
 
-/// Prepares candidates in the background; the caller takes them in order.
+int runs_in(double ms, double run_us, int least, int most) {
+  return std::clamp(int(1000 * ms / std::max(run_us, 1.0)), least, most);
+}
+
+/// Prepares candidates in the background; callers take those that are ready, in order.
 class Preparation {
  public:
   Preparation(std::vector<size_t> order, const std::function<PreparedCandidate(size_t)>& prepare, int threads)
@@ -39,10 +47,19 @@ class Preparation {
   }
   Preparation(const Preparation&) = delete;
 
-  PreparedCandidate take(size_t candidate) {
+  /// The first of the candidates that are ready, with its number; waits for one, and gives none when all were taken.
+  std::optional<std::pair<size_t, PreparedCandidate>> take() {
     std::unique_lock lock(mutex_);
-    ready_.wait(lock, [&] { return done_.contains(candidate); });
-    return std::move(done_.extract(candidate).mapped());
+    if (taken_ == order_.size()) return std::nullopt;
+    ++taken_;
+    ready_.wait(lock, [&] { return !done_.empty(); });
+    auto first = done_.extract(done_.begin());
+    return std::pair(first.key(), std::move(first.mapped()));
+  }
+  /// Nothing more is taken.
+  void end() {
+    std::lock_guard lock(mutex_);
+    taken_ = order_.size();
   }
 
  private:
@@ -50,6 +67,7 @@ class Preparation {
     for (size_t i; (i = next_++) < order_.size();) {
       PreparedCandidate out;
       try {
+        ProcessorSlot slot;
         out = prepare_(order_[i]);
       } catch (const std::exception& e) {
         out.facts.status = Status::Failed;
@@ -70,6 +88,7 @@ class Preparation {
   std::mutex mutex_;
   std::condition_variable ready_;
   std::map<size_t, PreparedCandidate> done_;
+  size_t taken_ = 0;
   std::vector<std::thread> threads_;
 };
 
@@ -99,13 +118,12 @@ class Search {
     for (size_t i : put_off) measure(i, {out_.results[i], {}}, 0);
     {
       Preparation preparation(todo, prepare_, options_.compile_threads);
-      std::atomic<size_t> next{0};
       std::exception_ptr error;
       auto work = [&](int worker) {
         try {
-          for (size_t k; (k = next++) < todo.size();) measure(todo[k], preparation.take(todo[k]), worker);
+          while (auto next = preparation.take()) measure(next->first, std::move(next->second), worker);
         } catch (...) {
-          next = todo.size();
+          preparation.end();
           std::lock_guard lock(mutex_);
           if (!error) error = std::current_exception();
         }
@@ -185,12 +203,13 @@ class Search {
         return;
       }
       auto runs = [&](double ms, int least, int most) {
-        return std::clamp(int(1000 * ms / std::max(typical, 1.0)), least, most);
+        return runs_in(ms, typical * candidate.launches, least, most);
       };
       if (int warmup = runs(options_.warmup_ms, 0, 5)) candidate.time(warmup, worker);
-      r.times_us = candidate.time(runs(options_.rep_ms, 5, 25), worker);
+      r.times_us = candidate.time(runs(options_.rep_ms, 5, kMostRuns), worker);
       std::lock_guard lock(mutex_);
       timers_[i] = std::move(candidate.time);
+      run_us_[i] = typical * candidate.launches;
     } catch (const std::exception& e) {
       r.status = Status::Failed;
       r.reason = e.what();
@@ -217,7 +236,7 @@ class Search {
     auto is_incumbent = [&](size_t i) { return configs_[i] == options_.incumbent; };
     std::stable_sort(timed.begin(), timed.end(),
                      [&](size_t a, size_t b) { return out_.results[a].median_us() < out_.results[b].median_us(); });
-    double near = options_.hopeless * out_.results[timed[0]].median_us();
+    const double near = kNear * out_.results[timed[0]].median_us();
     size_t place = 0;
     std::vector<size_t> finalists;
     for (size_t i : timed)
@@ -230,7 +249,10 @@ class Search {
   void compete(std::vector<size_t> finalists) {
     std::erase_if(finalists, [&](size_t i) {
       try {
-        if (!timers_.contains(i)) timers_[i] = prepare_(i).time;  // known from before
+        if (timers_.contains(i)) return false;
+        PreparedCandidate candidate = prepare_(i);  // known from before
+        run_us_[i] = out_.results[i].median_us() * candidate.launches;
+        timers_[i] = std::move(candidate.time);
         return !timers_[i];
       } catch (const std::exception&) {
         return true;  // it worked before: its row stays, but it cannot win
@@ -238,8 +260,11 @@ class Search {
     });
     if (finalists.empty()) return;
     std::map<size_t, std::vector<double>> samples;
+    double longest_us = 0;
+    for (size_t i : finalists) longest_us = std::max(longest_us, run_us_[i]);
+    const int rounds = runs_in(options_.rep_ms, longest_us, kFewestRounds, kFinalRounds);
     try {
-      for (int round = 0; round < kFinalRounds; ++round)
+      for (int round = 0; round < rounds; ++round)
         for (size_t k = 0; k < finalists.size(); ++k) {
           size_t i = finalists[round % 2 ? finalists.size() - 1 - k : k];
           for (double us : timers_[i](1, 0)) samples[i].push_back(us);
@@ -275,6 +300,7 @@ class Search {
   size_t left_ = 0;
   bool spilling_ = false;            ///< all spill: these are timed then
   std::map<size_t, Timer> timers_;   ///< of those in the running
+  std::map<size_t, double> run_us_;  ///< of the same: what a run takes
   std::map<size_t, Timer> spilled_;  ///< of those that spill
 };
 

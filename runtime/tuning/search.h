@@ -17,6 +17,7 @@ struct PreparedCandidate {
   /// Device times of so many runs in microseconds, each with a cold L2 cache, on the device of a worker. Throws Error.
   /// Null for a failed one.
   std::function<std::vector<double>(int runs, int worker)> time;
+  int launches = 1;  ///< in a run, whose time is that of one of them
 };
 
 struct SearchOptions {
@@ -47,10 +48,10 @@ struct SearchOutcome {
 ///
 /// `configs`: canonical texts, best guess first (the model's order), `predicted_us` beside them or empty. `known`:
 /// results from before, which are not measured again. `prepare` is called from several threads; each worker times on a
-/// thread of its own, in order, while later candidates are still being prepared; the last few are compared on worker 0
-/// alone, where the incumbent, else the one that comes first, loses its place only to one that is faster beyond doubt.
-/// A candidate that spills is timed only if all spill. `finished` is called with each new result at once, so
-/// that it can be stored, and like `progress` by one thread at a time; what they throw ends the search.
+/// thread of its own what is ready, in order, while other candidates are still being prepared; the last few are
+/// compared on worker 0 alone, where the incumbent, else the one that comes first, loses its place only to one that is
+/// faster beyond doubt. A candidate that spills is timed only if all spill. `finished` is called with each new result
+/// at once, so that it can be stored, and like `progress` by one thread at a time; what they throw ends the search.
 SearchOutcome search(const std::vector<std::string>& configs, const std::vector<double>& predicted_us,
                      const std::vector<TuningResult>& known,
                      const std::function<PreparedCandidate(size_t candidate)>& prepare,

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <atomic>
+#include <chrono>
 #include <thread>
+#include <vector>
 
 namespace tegula {
 namespace {
@@ -22,6 +25,21 @@ TEST(Processors, AreThoseOfTheThreadsAffinity) {
     EXPECT_EQ(processors(), 1u);
   }).join();
   EXPECT_EQ(processors(), all);
+}
+
+TEST(Processors, AreSharedByThreadsThatComputeForLong) {
+  std::atomic<unsigned> at_once{0}, most{0};
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < 3 * processors() + 3; ++i)
+    threads.emplace_back([&] {
+      ProcessorSlot slot;
+      const unsigned now = ++at_once;
+      for (unsigned before = most; before < now && !most.compare_exchange_weak(before, now);) continue;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      --at_once;
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_LE(most, processors());
 }
 
 }  // namespace

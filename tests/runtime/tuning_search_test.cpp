@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <latch>
 #include <map>
 #include <mutex>
 #include <random>
@@ -75,6 +76,53 @@ TEST(Search, HopelessOnesAreStoppedEarly) {
   EXPECT_EQ(b.runs["bad"], 3);
   EXPECT_GT(b.runs["near"], 10);
   EXPECT_EQ(out.results[2].status, Status::Timed);
+}
+
+TEST(Search, WhatIsReadyIsTimedWhileTheFirstIsPrepared) {
+  std::latch timed(1);
+  const std::vector<std::string> configs{"slow to compile", "ready"};
+  auto prepare = [&](size_t i) {
+    if (i == 0) timed.wait();
+    PreparedCandidate out;
+    out.time = [&, i](int runs, int) {
+      if (i == 1 && !timed.try_wait()) timed.count_down();
+      return std::vector<double>(size_t(runs), i == 0 ? 10. : 11.);
+    };
+    return out;
+  };
+  SearchOptions options;
+  options.compile_threads = 2;
+  EXPECT_EQ(search(configs, {}, {}, prepare, {}, options).best, 0);
+}
+
+TEST(Search, RunsFollowTheTimeOfAllTheirLaunches) {
+  auto runs_of = [](double us, int launches) {
+    std::map<std::string, int> runs;
+    const std::vector<std::string> configs{"a", "b"};
+    auto prepare = [&](size_t i) {
+      PreparedCandidate out;
+      out.launches = launches;
+      out.time = [&runs, us, name = configs[i]](int n, int) {
+        runs[name] += n;
+        return std::vector<double>(size_t(n), us);
+      };
+      return out;
+    };
+    search(configs, {}, {}, prepare, {}, {});
+    EXPECT_EQ(runs["a"], runs["b"]);
+    return runs["a"];
+  };
+  EXPECT_EQ(runs_of(10, 3), 3 + 5 + 15 + 15);
+  EXPECT_EQ(runs_of(1000, 1), 3 + 5 + 15 + 15);
+  EXPECT_EQ(runs_of(1000, 3), 3 + 1 + 6 + 9);
+}
+
+TEST(Search, TheLastFewAreNearTheBest) {
+  Bench b;
+  b.add("good", 100), b.add("near", 105), b.add("far", 115);
+  EXPECT_EQ(b.run().best, 0);
+  EXPECT_EQ(b.runs["near"], b.runs["good"]);
+  EXPECT_EQ(b.runs["far"], b.runs["good"] - 15);
 }
 
 TEST(Search, OfEqualOnesTheFirstStays) {
