@@ -106,19 +106,25 @@ void KernelState::read_declarations() {
   declarations_read.store(true, std::memory_order_release);
 }
 
-KernelState::TuningLock::TuningLock(KernelState& state) : state_(state) {
-  if (state.tuner == std::this_thread::get_id())
+KernelState::TuningLock::TuningLock(KernelState& state, std::string problem)
+    : state_(state), problem_(std::move(problem)) {
+  std::unique_lock lock(state.tuning);
+  const auto me = std::this_thread::get_id();
+  if (std::ranges::any_of(state.tuners, [&](const auto& held) { return held.second == me; }))
     throw LaunchError(
         fmt::format("kernel '{}' is launched while it is being tuned, by a function that tuning calls\n  "
                     "hint: its grid, pruning, heuristic and progress functions and its hooks cannot launch it",
                     state.name()));
-  state.tuning.lock();
-  state.tuner = std::this_thread::get_id();
+  state.tuned.wait(lock, [&] { return !state.tuners.contains(problem_); });
+  state.tuners[problem_] = me;
 }
 
 KernelState::TuningLock::~TuningLock() {
-  state_.tuner = std::thread::id();
-  state_.tuning.unlock();
+  {
+    std::lock_guard lock(state_.tuning);
+    state_.tuners.erase(problem_);
+  }
+  state_.tuned.notify_all();
 }
 
 void KernelState::note_device(Device& device) {
@@ -203,14 +209,19 @@ LaunchHandle KernelState::handle_for(Device& device, std::span<const ArgType> ty
     if (auto handle = handles.find(device, key, types)) return *handle;
   }
   LaunchHandle handle = load(device, types, options);
+  keep(device, types, options, handle);
+  return handle;
+}
+
+void KernelState::keep(Device& device, std::span<const ArgType> types, const LaunchOptions& options,
+                       const LaunchHandle& handle) {
   const KernelImage& image = handle.image();
   if (std::string text = dsl::spill_warning(image.kernel, image.spill_bytes, image.num_warps); !text.empty())
     tell_once(MessageKind::Warning, text);
   if (std::string text = dsl::stages_warning(image); !text.empty()) tell_once(MessageKind::Warning, text);
   note_device(device);
   std::lock_guard lock(mutex);
-  handles.put(device, key, handle);
-  return handle;
+  handles.put(device, key_of_variants(types, options), handle);
 }
 
 LaunchHandle KernelState::load(Device& device, std::span<const ArgType> types, const LaunchOptions& options) const {
@@ -419,7 +430,7 @@ TuneReport Kernel::tune(Device& device, GridRef grid, const LaunchOptions& optio
         fmt::format("kernel '{}' has no configurations to choose from\n  hint: give them with autotune(), "
                     "with @triton.autotune in the file, or with --space to `tegula tune`",
                     name()));
-  KernelState::TuningLock lock(*state_);
+  KernelState::TuningLock lock(*state_, dsl::tuned_alone(*state_, device, options, args));
   TuneReport report = dsl::tune(*state_, device, grid, options, args, tuning);
   // Where nothing is timed a launch tells of the mistake itself.
   for (const TuningResult& r : report.results)
@@ -443,7 +454,7 @@ std::unique_ptr<HookedLaunch> call_hook(const KernelState& state, const Config& 
   return launch;
 }
 
-/// The configuration that tuning chooses, with state.tuning held.
+/// The configuration that tuning chooses, with the problem's lock held.
 Config choose_config(KernelState& state, Device& device, GridRef grid, const LaunchOptions& options,
                      std::span<const Arg> args) {
   if (auto known = dsl::chosen_before(state, device, options, args)) return *known;
@@ -513,7 +524,8 @@ Found find(const Kernel& kernel, KernelState& state, Device& device, GridRef gri
     return {ready};
   Config declared;
   if (dsl::leaves_open(state, options)) {
-    KernelState::TuningLock lock(state);  // other threads wait for what this one finds
+    KernelState::TuningLock lock(
+        state, dsl::tuned_alone(state, device, options, args));  // other threads wait for what this one finds
     if (const dsl::ReadyLaunch* ready = state.ready.find(key, options)) return {ready};
     declared = choose_config(state, device, grid, options, args);
   }

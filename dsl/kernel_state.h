@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <exception>
 #include <map>
 #include <memory>
@@ -43,18 +44,21 @@ struct KernelState : std::enable_shared_from_this<KernelState> {
   std::exception_ptr
       declaration_error;  ///< why the source's declaration is not understood: matters only if it is needed
 
-  std::map<std::string, Config> chosen;               ///< configurations by GPU and key; guarded by the tuning lock
-  std::map<std::string, std::string> listed_choices;  ///< likewise: texts of options; guarded by `mutex`
+  std::map<std::string, Config> chosen;               ///< configurations by GPU and key
+  std::map<std::string, std::string> listed_choices;  ///< likewise: texts of options
 
-  /// Held while a launch is tuned. Throws LaunchError where the holder's own grid, pruning or heuristic function
-  /// launches the kernel that is being tuned, which would wait for itself.
+  /// Held while a problem is tuned (`problem`: GPU and key): threads that need its configuration wait, others tune
+  /// problems of their own meanwhile. Throws LaunchError where the holder's own grid, pruning or heuristic function
+  /// launches the kernel that is being tuned, which could wait for itself.
   class TuningLock {
    public:
-    explicit TuningLock(KernelState& state);
+    TuningLock(KernelState& state, std::string problem);
     ~TuningLock();
+    TuningLock(const TuningLock&) = delete;
 
    private:
     KernelState& state_;
+    const std::string problem_;
   };
 
   const std::string& name() const { return source->name(); }
@@ -65,8 +69,9 @@ struct KernelState : std::enable_shared_from_this<KernelState> {
   /// Sends a message to the handler, once in the life of the kernel.
   void tell_once(MessageKind kind, const std::string& text) const;
 
-  std::mutex tuning;
-  std::atomic<std::thread::id> tuner{};  ///< who holds it
+  std::mutex tuning;                              ///< guards what follows
+  std::condition_variable tuned;                  ///< told when a problem is free again
+  std::map<std::string, std::thread::id> tuners;  ///< problems that are being tuned, and by whom
 
   /// Reads what the source says of tuning and heuristics unless the user said it. Throws CompileError.
   void read_declarations();
@@ -83,6 +88,8 @@ struct KernelState : std::enable_shared_from_this<KernelState> {
   /// The handle for these types and options: what there is, else load(). Where nothing may be compiled, what there is
   /// may be code that relies on less.
   LaunchHandle handle_for(Device& device, std::span<const ArgType> types, const LaunchOptions& options);
+  /// Has handle_for() give this handle, which load() made of the same types and options, and tells its warnings.
+  void keep(Device& device, std::span<const ArgType> types, const LaunchOptions& options, const LaunchHandle& handle);
   /// Made ready on the device: by prewarm(), from the cache on disk, or compiled now; code without bulk copies when a
   /// launch needs it. May be called from several threads.
   LaunchHandle load(Device& device, std::span<const ArgType> types, const LaunchOptions& options) const;

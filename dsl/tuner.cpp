@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <mutex>
 #include <set>
 #include <thread>
 
@@ -20,7 +21,7 @@
 #include "runtime/memory.h"
 #include "runtime/sealing.h"
 #include "runtime/stream.h"
-#include "runtime/timing.h"
+#include "runtime/timing_turns.h"
 #include "runtime/tuning/fleet.h"
 #include "runtime/tuning/search.h"
 
@@ -150,7 +151,10 @@ class Tuning {
   }
 
   void choose(const Candidate& c) {
-    launch_.state.chosen[chosen_key(report_.problem)] = c.declared;
+    {
+      std::lock_guard lock(launch_.state.mutex);
+      launch_.state.chosen[chosen_key(report_.problem)] = c.declared;
+    }
     report_.best = c.config;
     report_.declared = c.declared;
     report_.winner = c.id;
@@ -261,6 +265,9 @@ class Tuning {
     store_twins();
     const Candidate* best = find(report_.results[size_t(outcome.best)].config);
     choose(*best);
+    // The launch finds what was timed: to make it ready again may take the driver's assembler.
+    if (auto made = prepared_.find(best); made != prepared_.end())
+      launch_.state.keep(launch_.device, best->types, best->options, *made->second);
     if (launch_.state.store) launch_.state.store->set_winner(report_.problem, best->id);
     reset(*best);
   }
@@ -356,8 +363,13 @@ class Tuning {
     out.facts.shared_bytes = handle->image().shared_bytes;
     for (const FewerStages& loop : handle->image().fewer_stages)
       out.facts.reason = fmt::format("{} of {} stages", loop.given, loop.asked);
+    {
+      std::lock_guard lock(prepared_mutex_);
+      prepared_[&c] = handle;
+    }
     auto handles = std::make_shared<std::vector<std::shared_ptr<LaunchHandle>>>(workers_.size());
     (*handles)[0] = handle;
+    out.launches = launches_of_run(*workers_[0], c);
     out.time = [this, handles, &c](int runs, int worker) {
       auto& mine = (*handles)[size_t(worker)];
       Worker& w = *workers_[size_t(worker)];
@@ -389,6 +401,7 @@ class Tuning {
   }
 
   std::vector<double> time(Worker& w, const LaunchHandle& handle, const Candidate& c, int runs) {
+    std::lock_guard turn(w.device.timing_turns());
     std::vector<Event> starts, stops;
     for (int i = 0; i < runs; ++i) {
       starts.emplace_back(w.device);
@@ -478,6 +491,8 @@ class Tuning {
   std::vector<std::pair<std::string, std::string>> twins_;  ///< candidates and those that were timed in their place
   BufferCopies copies_;                                     ///< on other devices; outlive the workers
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::mutex prepared_mutex_;
+  std::map<const Candidate*, std::shared_ptr<LaunchHandle>> prepared_;  ///< on the launch's device
   std::exception_ptr hook_error_;
   std::atomic<unsigned> runs_{0};
   TuneReport report_;
@@ -485,9 +500,16 @@ class Tuning {
 
 }  // namespace
 
-std::optional<Config> chosen_before(const KernelState& state, const Device& device, const LaunchOptions& options,
+std::string tuned_alone(const KernelState& state, const Device& device, const LaunchOptions& options,
+                        std::span<const Arg> args) {
+  return chosen_key(describe_problem(state, device, options, args));
+}
+
+std::optional<Config> chosen_before(KernelState& state, const Device& device, const LaunchOptions& options,
                                     std::span<const Arg> args) {
-  auto it = state.chosen.find(chosen_key(describe_problem(state, device, options, args)));
+  const std::string key = tuned_alone(state, device, options, args);
+  std::lock_guard lock(state.mutex);
+  auto it = state.chosen.find(key);
   if (it == state.chosen.end()) return std::nullopt;
   return it->second;
 }

@@ -30,18 +30,23 @@ LaunchArgs launch_args(const KernelSource& kernel, std::span<const Arg> args, co
 Config config_of(const LaunchOptions& options);
 LaunchOptions options_of(const Config& config, const LaunchOptions& launch);
 
-/// The configuration that was chosen before, for other values of arguments that are no key. With state.tuning held.
-std::optional<Config> chosen_before(const detail::KernelState& state, const Device& device,
-                                    const LaunchOptions& options, std::span<const Arg> args);
+/// The configuration that was chosen before, for other values of arguments that are no key.
+std::optional<Config> chosen_before(detail::KernelState& state, const Device& device, const LaunchOptions& options,
+                                    std::span<const Arg> args);
 
-/// The configuration that Kernel::choose() gave. With state.tuning held.
+/// The configuration that Kernel::choose() gave.
 std::optional<Config> listed_choice(detail::KernelState& state, const Device& device, const LaunchOptions& options,
                                     std::span<const Arg> args);
 /// What is tuned for a launch, and where.
 TuningProblem problem_of(const detail::KernelState& state, const Device& device, const LaunchOptions& options,
                          std::span<const Arg> args);
 
-/// With state.tuning held.
+/// What launches share a choice by: the name of KernelState::TuningLock.
+std::string tuned_alone(const detail::KernelState& state, const Device& device, const LaunchOptions& options,
+                        std::span<const Arg> args);
+
+/// With the problem's lock held. Other problems may be tuned at the same time, by other threads: they compile on the
+/// same processors, and take turns on the device.
 TuneReport tune(detail::KernelState& state, Device& device, detail::GridRef grid, const LaunchOptions& options,
                 std::span<const Arg> args, const TuneOptions& tuning);
 

@@ -129,7 +129,10 @@ void rank(const TunedLaunch& launch, std::vector<Candidate>& candidates) {
   const CostInputs inputs = cost_inputs(launch);
   std::atomic<size_t> next{0};
   auto work = [&] {
-    for (size_t i; (i = next++) < candidates.size();) predict(launch, candidates[i], inputs);
+    for (size_t i; (i = next++) < candidates.size();) {
+      ProcessorSlot slot;
+      predict(launch, candidates[i], inputs);
+    }
   };
   unsigned threads = std::min(processors(), unsigned(candidates.size()));
   std::vector<std::thread> others;

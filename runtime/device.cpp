@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/kept.h"
+#include "runtime/timing_turns.h"
 #include "runtime/workspace.h"
 
 namespace tegula {
@@ -53,7 +54,10 @@ void KeptOfDevice::drop() noexcept {
     if (auto alive = item.owner.lock()) item.drop();
 }
 
-Device::Device() : kept_(Shared<KeptOfDevice>::make()), workspaces_(Shared<Workspaces>::make()) {}
+Device::Device()
+    : kept_(Shared<KeptOfDevice>::make()),
+      workspaces_(Shared<Workspaces>::make()),
+      timing_turns_(Shared<TimingTurns>::make()) {}
 
 void Device::drop_kept() noexcept {
   kept_->drop();

@@ -19,6 +19,7 @@ namespace tegula {
 class Workspaces;
 struct Workspace;
 class KeptOfDevice;
+class TimingTurns;
 
 struct Grid {
   unsigned x = 1, y = 1, z = 1;
@@ -132,6 +133,9 @@ class Device {
   /// while a stream captures.
   Workspace workspace(StreamHandle stream, size_t bytes);
 
+  /// Held by who times work on the device (runtime/timing_turns.h).
+  TimingTurns& timing_turns() { return *timing_turns_; }
+
   /// What others keep of this device, such as kernels made ready on it (runtime/kept.h).
   KeptOfDevice& kept() { return *kept_; }
 
@@ -146,6 +150,7 @@ class Device {
  private:
   Shared<KeptOfDevice> kept_;
   Shared<Workspaces> workspaces_;
+  Shared<TimingTurns> timing_turns_;
 };
 
 }  // namespace tegula

@@ -3,8 +3,10 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <latch>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "codegen/exec/emulator.h"
 #include "tests/dsl/tuner_fixture.h"
@@ -520,6 +522,41 @@ TEST_F(Tuner, ThreadsWithKeysOfTheirOwn) {
     });
   for (auto& t : threads) t.join();
   EXPECT_EQ(others, 0);
+}
+
+TEST_F(Tuner, ThreadsTuneProblemsOfTheirOwnAtATime) {
+  FakeGpu gpu;
+  best_is_four(gpu);
+  Kernel k = kernel().autotune(over_warps());
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  std::latch both(2);  // asked for a grid, which happens while a launch is tuned
+  auto tune = [&](int n) {
+    bool first = true;
+    auto grid = [&](const Config&) {
+      if (std::exchange(first, false)) both.arrive_and_wait();
+      return Grid{unsigned(n)};
+    };
+    const std::array<Arg, 3> args{Arg(y.as<float>()), Arg(x.as<float>()), Arg(n)};
+    EXPECT_EQ(k.ready(gpu, detail::GridRef(grid), {}, args).config->num_warps, 4);
+  };
+  std::thread other(tune, 900);
+  tune(1000);
+  other.join();
+  // Whoever times has the device alone: its launches, three a run, are in a row.
+  const auto launches = gpu.launches();
+  ASSERT_EQ(launches.size() % 3, 0u);
+  for (size_t i = 0; i < launches.size(); ++i) EXPECT_EQ(launches[i].grid.x, launches[i / 3 * 3].grid.x) << i;
+}
+
+TEST_F(Tuner, WhatWasTimedIsLaunched) {
+  FakeGpu gpu;
+  best_is_four(gpu);
+  std::atomic<int> assembled{0};
+  gpu.assemble = [&](KernelImage& image) { image.registers = 32, image.spill_bytes = 0, ++assembled; };
+  Kernel k = kernel().autotune(over_warps());
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  k.launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 1000);
+  EXPECT_EQ(assembled, 4) << "once for each configuration";
 }
 
 // ---- What launches are told apart by

@@ -58,20 +58,25 @@ class FakeGpu : public Device {
     blocks_.erase(address);
   }
   size_t allocated_bytes(uint64_t address) override {
+    std::lock_guard lock(mutex_);
     auto it = blocks_.find(address);
     return it == blocks_.end() ? 0 : it->second.size();
   }
   void copy_to_device(uint64_t to, const void* from, size_t bytes, StreamHandle) override {
+    std::lock_guard lock(mutex_);
     std::memcpy(blocks_.at(to).data(), from, bytes);
   }
   void copy_to_host(void* to, uint64_t from, size_t bytes, StreamHandle) override {
+    std::lock_guard lock(mutex_);
     std::memcpy(to, blocks_.at(from).data(), bytes);
   }
   void copy_on_device(uint64_t to, uint64_t from, size_t bytes, StreamHandle) override {
+    std::lock_guard lock(mutex_);
     ++copies_;
     std::memcpy(blocks_.at(to).data(), blocks_.at(from).data(), bytes);
   }
   void fill(uint64_t address, uint8_t value, size_t bytes, StreamHandle) override {
+    std::lock_guard lock(mutex_);
     ++fills_;
     std::memset(blocks_.at(address).data(), value, bytes);
   }
