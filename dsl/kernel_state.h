@@ -17,6 +17,7 @@
 #include "codegen/target/target.h"
 #include "dsl/kernel.h"
 #include "dsl/kernel_source.h"
+#include "dsl/laid_out.h"
 #include "dsl/listing/variants.h"
 #include "dsl/ready_table.h"
 #include "runtime/base/messages.h"
@@ -68,6 +69,8 @@ struct KernelState : std::enable_shared_from_this<KernelState> {
   mutable std::set<std::string> told;  ///< messages; guarded by `telling`
   /// Sends a message to the handler, once in the life of the kernel.
   void tell_once(MessageKind kind, const std::string& text) const;
+
+  dsl::LaidOutFuncs laid_out;  ///< by types, options and target
 
   std::mutex tuning;                              ///< guards what follows
   std::condition_variable tuned;                  ///< told when a problem is free again

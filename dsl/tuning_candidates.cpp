@@ -33,9 +33,24 @@ void identify(const TunedLaunch& launch, Candidate& c) {
 }
 
 // Behind the pipeline the number of stages asked for shows in nothing but what was made of it.
-std::string code_of(ir::Func& func, const Candidate& c) {
+std::string code_of(ir::Func& func) {
+  const ir::Attrs attrs = func.attrs;
   func.attrs.erase("num_stages");
-  return content_key({ir::print(func), fmt::format("{} {} {}", c.grid.x, c.grid.y, c.grid.z)});
+  std::string code = content_key({ir::print(func)});
+  func.attrs = attrs;
+  return code;
+}
+
+LaidOut lay_out_candidate(const TunedLaunch& launch, const Candidate& c, const Target& target) {
+  Diagnostics diags = launch.state.source->diagnostics();
+  LaidOut out;
+  if (std::unique_ptr<ir::Func> func = lay_out(*launch.state.build(c.types, c.options, target.sm), target, diags)) {
+    if (!launch.device.info().emulator) out.code = code_of(*func);
+    out.func = std::move(func);
+  } else {
+    out.unusable = diags.render();
+  }
+  return out;
 }
 
 // What the model takes of this launch beside a candidate's code.
@@ -60,17 +75,23 @@ void predict(const TunedLaunch& launch, Candidate& c, CostInputs inputs) {
     const Target& target = target_for_sm(launch.device.info().sm);
     inputs.programs = int64_t(c.grid.x) * c.grid.y * c.grid.z;
     inputs.grid = {c.grid.x, c.grid.y, c.grid.z};
-    Diagnostics diags = launch.state.source->diagnostics();
     if (!c.no_grid.empty()) return;
-    if (auto func = lay_out(*launch.state.build(c.types, c.options, target.sm), target, diags)) {
-      const CostEstimate cost = estimate_cost(*func, target, inputs);
+    auto make = [&] { return lay_out_candidate(launch, c, target); };
+    // What a kernel without text builds need not be the same each time.
+    const LaidOut made = launch.state.source->identity().empty()
+                             ? make()
+                             : launch.state.laid_out.get(
+                                   fmt::format("{} {}", target.name, specialization_text(c.types, c.options)), make);
+    if (made.func) {
+      const CostEstimate cost = estimate_cost(*made.func, target, inputs);
       c.predicted_us = cost.predicted_us;
       if (cost.dot_flops > 0 && cost.registers > kSurelyTooMany * cost.register_limit)
         c.surely_spills =
             fmt::format("about {} registers a thread, of {}: not tried", cost.registers, cost.register_limit);
-      if (!c.declared.pre_hook && !launch.device.info().emulator) c.code = code_of(*func, c);
+      if (!c.declared.pre_hook && !made.code.empty())
+        c.code = fmt::format("{} {} {} {}", made.code, c.grid.x, c.grid.y, c.grid.z);
     } else {
-      c.unusable = diags.render();
+      c.unusable = made.unusable;
     }
   } catch (const std::exception& e) {  // of ours: no other thread may see it
     c.unusable = e.what();

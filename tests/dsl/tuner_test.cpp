@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "codegen/exec/emulator.h"
+#include "dsl/laid_out.h"
 #include "tests/dsl/tuner_fixture.h"
 
 namespace tegula {
@@ -557,6 +558,26 @@ TEST_F(Tuner, WhatWasTimedIsLaunched) {
   Buffer x(gpu, 4000), y(gpu, 4000);
   k.launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 1000);
   EXPECT_EQ(assembled, 4) << "once for each configuration";
+}
+
+TEST(LaidOutFuncs, KeepTheLastAskedFor) {
+  dsl::LaidOutFuncs all;
+  int made = 0;
+  auto get = [&](const std::string& key) {
+    return all.get(key, [&] {
+      ++made;
+      return dsl::LaidOut{nullptr, "code of " + key, ""};
+    });
+  };
+  EXPECT_EQ(get("first").code, "code of first");
+  for (int i = 0; i < 1000; ++i) get(std::to_string(i)), get("first");
+  EXPECT_EQ(made, 1001);
+  get("999");
+  EXPECT_EQ(made, 1001);
+  get("0");
+  EXPECT_EQ(made, 1002) << "long ago";
+  EXPECT_THROW(all.get("new", []() -> dsl::LaidOut { throw LaunchError("no"); }), LaunchError);
+  EXPECT_EQ(get("new").code, "code of new");
 }
 
 // ---- What launches are told apart by
