@@ -13,6 +13,7 @@ against the best of all.
 """
 
 import argparse
+import concurrent.futures
 import json
 import multiprocessing
 import os
@@ -94,19 +95,40 @@ def timed_call(call):
     return time.perf_counter() - start
 
 
-def tune_products(options, answer):
+def tune_product(shape, options):
     import tegula
-    for shape in product_shapes(options):
-        c, a, b = matrices(*shape)
-        seconds = timed_call(lambda: tegula.kernels.gemm(c, a, b, epilogue=options.epilogue))
-        if options.epilogue == "none":
-            check(c, a, b)
-        answer.send((shape, seconds))
+    c, a, b = matrices(*shape)
+    seconds = timed_call(lambda: tegula.kernels.gemm(c, a, b, epilogue=options.epilogue))
+    if options.epilogue == "none":
+        check(c, a, b)
+    return seconds
 
 
 def tune_all_tiles(options, answer):
     os.environ["TEGULA_TUNING"] = "all"
-    tune_products(options, answer)
+    for shape in product_shapes(options):
+        answer.send((shape, tune_product(shape, options)))
+
+
+def tune_products(options, answer):
+    """First calls by `--threads` threads: seconds of each, and of all."""
+    import torch
+
+    import tegula
+    shapes = product_shapes(options)
+    operands = [matrices(*shape) for shape in shapes]
+    call = lambda given: timed_call(lambda: tegula.kernels.gemm(*given, epilogue=options.epilogue))
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    with concurrent.futures.ThreadPoolExecutor(options.threads) as pool:
+        seconds = list(pool.map(call, operands))
+    whole = time.perf_counter() - start
+    if options.epilogue == "none":
+        for given in operands:
+            check(*given)
+    for shape, taken in zip(shapes, seconds):
+        answer.send((shape, taken))
+    answer.send(("all", whole))
 
 
 def tune_rows(options, answer):
@@ -222,9 +244,9 @@ def compare_products(options, kept):
         winner = next((r["config"] for r in some if r.get("winner")), None)
         if winner in all_of_it["measured"]:
             losses.append(all_of_it["measured"][winner] / all_of_it["best_us"] - 1)
-    seconds = [s for _, s in sent]
+    seconds = [s for shape, s in sent if shape != "all"]
     if seconds:
-        print(f"tuned as the library does: {len(seconds)} products in {sum(seconds):.2f} s, {statistics.median(seconds):.2f} s at the median, "
+        print(f"tuned as the library does, by {options.threads} threads: {len(seconds)} products in {sent[-1][1]:.2f} s, {statistics.median(seconds):.2f} s at the median, "
               f"{max(seconds):.2f} s at most" + (f"; lost {100 * statistics.mean(losses):.2f} % on average, {100 * max(losses):.2f} % at most"
                                                 if losses else ""), flush=True)
 
@@ -248,6 +270,7 @@ def main():
     parser.add_argument("--shapes", nargs="+", metavar="MxNxK", help="these products alone")
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--epilogue", default="none", help="of the products; results are checked where it is none")
+    parser.add_argument("--threads", type=int, default=1, help="that make the first calls of the products as the library tunes them")
     parser.add_argument("--sizes", nargs="+", type=int, default=[0, 1, 2], help="of the calls of explain.py")
     parser.add_argument("--only", nargs="+", help="products, as MxNxK, or entries whose names have one of these texts")
     parser.add_argument("--tegula", default=str(ROOT / "build" / "release" / "tegula"), help="the command")
