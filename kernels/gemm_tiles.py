@@ -183,6 +183,16 @@ def best_extent(across, along, width, least, more, blocks=1, products=1):
     return best
 
 
+def of_few_rows(M, N):
+    """Tiles of all rows of a product of up to 64, with as many columns as give each multiprocessor a tile: a product that waits for
+    memory takes as long as its busiest multiprocessor. Instructions take 64 rows, and any multiple of 8 columns."""
+    columns = best_extent(M, N, 64, 24, 24)
+    found = []
+    for k, blocks in [(64, 1), (128, 1), (64, 2)]:
+        found.append(tile(64, columns * blocks, k, 4, max(2, stages_of(64, columns) * 64 // k), blocks=blocks))
+    return found
+
+
 def adapted(M, N):
     """Tiles whose columns, or rows of the transposed product, are as many as suit the matrix. Two blocks share one where that
     makes less to read: transposed tiles then have more rows, so that the columns of B are read less often. Programs that go
@@ -250,6 +260,8 @@ def fitting(configs, named_args, **kwargs):
                           named_args["stride_bk"] * named_args["stride_bn"])
     if rows > 64 and N >= 128:
         kept += adapted(M, N)
+    elif rows > 16 and N >= 2048:
+        kept += of_few_rows(M, N)
     if len(kept) == 0:
         kept = [tile(16, 16, 32, 1, 3)]
     return kept

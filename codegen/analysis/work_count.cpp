@@ -165,9 +165,21 @@ class WorkCounter {
     return {sums.sectors / rows / std::ceil(double(row) / kSector), sums.lines / rows / std::ceil(double(row) / kLine)};
   }
 
+  /// The part of a box that lies in an array which is smaller than it: the rest is zeros that come from nowhere.
+  double part_within(const ir::Op& copy) const {
+    const ir::Op* map = copy.operand(0)->def;
+    if (!map || map->opcode != Opcode::TensorMap) return 1;
+    const ir::Type& box = map->result()->type;
+    double part = 1;
+    for (size_t i = 0; i < box.shape.size(); ++i)
+      if (const auto extent = values_.integer(map->operand(int(i + 1))); extent && *extent > 0)
+        part *= std::min(1.0, double(*extent) / double(box.shape[i]));
+    return part;
+  }
+
   void bulk_copy(const ir::Op& op, double times, Step* step) {
     const ir::Type& place = op.operand(1)->type;
-    const double bytes = double(place.num_elements() * element_bytes(place));
+    const double bytes = double(place.num_elements() * element_bytes(place)) * part_within(op);
     const double own = op.get(ir::attr::multicast) < 0 ? bytes : bytes / blocks_;
     const Touched touched = touched_by(op);
     sums_.read += own * times;

@@ -92,7 +92,8 @@ TEST(GemmDivided, ShapesAndTypes) {
       {{33, 40, 100, 3}, {16, 32, 32, 3, 4}},     {{20, 70, 333}, {16, 32, 32, 5, 2}},
       {{16, 32, 64}, {16, 32, 32, 7, 16}},        {{64, 64, 160}, {64, 64, 32, 2, 1}},
       {{50, 96, 200}, {64, 64, 64, 3, 8}},        {{10, 130, 96, 1}, {16, 64, 32, 2, 4, true}},
-      {{90, 64, 130}, {96, 64, 32, 4, 32, true}}, {{40, 40, 31}, {32, 32, 32, 1, 2}}};
+      {{90, 64, 130}, {96, 64, 32, 4, 32, true}}, {{40, 40, 31}, {32, 32, 32, 1, 2}},
+      {{33, 90, 200}, {64, 40, 64, 1, 1}}};
   for (const auto& [shape, division] : cases) {
     SCOPED_TRACE(fmt::format("{} x {} x {} over {}", shape.m, shape.n, shape.k, division.splits));
     const Product<bfloat16> p(shape);
@@ -126,7 +127,8 @@ TEST(GemmDivided, SharesOfACluster) {
 TEST(GemmDivided, TilesOfTwoBlocks) {
   const std::pair<Shape, Division> cases[] = {
       {{70, 200, 300}, {.m = 128, .n = 64, .k = 32, .splits = 3, .parts = 2, .blocks = 2}},
-      {{40, 136, 200, 8}, {.m = 48, .n = 128, .k = 32, .splits = 2, .parts = 4, .swap = true, .blocks = 2}}};
+      {{40, 136, 200, 8}, {.m = 48, .n = 128, .k = 32, .splits = 2, .parts = 4, .swap = true, .blocks = 2}},
+      {{33, 200, 200, 8}, {.m = 64, .n = 80, .k = 64, .splits = 1, .parts = 1, .blocks = 2}}};
   for (const auto& [shape, division] : cases) {
     SCOPED_TRACE(fmt::format("{} x {} x {} over {}", shape.m, shape.n, shape.k, division.splits));
     std::vector<float> known;

@@ -3,10 +3,12 @@
 // Matrix products of the kernel library, as text and with C++ epilogues, against double precision.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "kernels/gemm_kernel.h"
@@ -189,6 +191,20 @@ TEST(Gemm, EveryConfigurationCompiles) {
     const char* target = at & 1 && options.num_ctas == 1 ? "sm_80" : "sm_90a";
     const bool to_ptx = at % 16 < 2;  // which takes longest, and refuses nothing that is lowered
     EXPECT_NO_THROW(kernel.compile(kernel.classify(args, options), options, target, !to_ptx)) << config.to_string();
+  }
+}
+
+// Up to 64 rows: a tile for each multiprocessor, whatever the number of columns.
+TEST(Gemm, FewRowsHaveTilesForAllMultiprocessors) {
+  const Kernel kernel = library_program("gemm.py").kernel("gemm");
+  const Autotune& tuning = *kernel.autotuning();
+  for (const auto& [m, n, columns] : {std::tuple(33, 5120, 40), {64, 11008, 88}, {17, 14336, 112}}) {
+    LaunchArgs args;
+    args.set("M", int64_t(m)), args.set("N", int64_t(n)), args.set("K", int64_t(4096)), args.set("partials_ptr", {});
+    args.set("stride_am", int64_t(4096)), args.set("stride_ak", int64_t(1));
+    args.set("stride_bk", int64_t(1)), args.set("stride_bn", int64_t(4096));
+    const std::vector<Config> left = tuning.prune(tuning.configs, args);
+    EXPECT_TRUE(std::ranges::any_of(left, [&](const Config& c) { return c["BLOCK_N"] == columns; })) << m;
   }
 }
 

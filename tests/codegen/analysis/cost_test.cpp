@@ -317,6 +317,17 @@ TEST(Cost, BoxesOfTwoLinesTakeLonger) {
   EXPECT_NEAR(memory(4096 + 64), memory(4096), 0.02 * memory(4096));
 }
 
+// Of a box that reaches beyond all rows of an array no more comes from memory than the rows that there are.
+TEST(Cost, BoxesBeyondAnArrayReadLess) {
+  const auto read = [](int64_t rows) {
+    return estimate(matmul(64, 64, 64, 4),
+                    {.programs = 1, .arguments = {{"M", rows}, {"N", 64}, {"K", 4096}, {"stride_am", 4096}}})
+        .bytes_read;
+  };
+  EXPECT_DOUBLE_EQ(read(64), 2.0 * (64 + 64) * 4096);
+  EXPECT_DOUBLE_EQ(read(16), 2.0 * (16 + 64) * 4096);
+}
+
 // A program more than multiprocessors takes another wave; the tensor cores of a busy GPU run at a lower clock.
 TEST(Cost, ProductsTakeWholeWaves) {
   ProductLaunch launch{
