@@ -110,10 +110,9 @@ class Library:
 
     def _all(self):
         if not self._entries:
-            for i in range(lib.tegula_num_entries()):
-                entry = Entry(i)
-                self._entries[entry.name] = entry
-            vars(self).update(self._entries)  # from now on found without __getattr__
+            entries = {entry.name: entry for entry in map(Entry, range(lib.tegula_num_entries()))}
+            vars(self).update(entries)  # from now on found without __getattr__
+            self._entries = entries  # all at once: other threads may ask meanwhile
         return self._entries
 
     def __getattr__(self, name):

@@ -455,6 +455,19 @@ class Looking(unittest.TestCase):
         if facts.registers < 0:  # the emulator's image has none
             self.assertRegex(repr(facts), r"^<tegula.Image \w+, 8 warps, \d+ bytes shared>$")
 
+    def test_threads_find_all_entries(self):
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        self.addCleanup(sys.setswitchinterval, interval)
+        for _ in range(20):
+            library, found = type(tegula.kernels)(), []
+            threads = [threading.Thread(target=lambda: found.append(library.gemm.name)) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(found, ["gemm"] * 8)
+
 
 if __name__ == "__main__":
     main()
