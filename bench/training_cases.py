@@ -319,7 +319,7 @@ class Order(Case):
         known = how | {"cols": self.cols, "k": self.k, "rows": self.rows, "rows_class": self.rows_class(), "x_ptr": self.x}
         return how | {"K": kept, "ROOM": 4 * max(32, kept) if how["SELECT"] else 0, "LISTS": order.merged_at_once(known),
                       "THREADS": 32 * how["num_warps"], "WIDTH": 16 // self.x.element_size(), "KEY_BITS": order.key_bits(known),
-                      "ALONE": order.has_program_of_its_own(known), "SINGLE": how["PROGRAMS"] == 0 or self.cols <= how["BLOCK"],
+                      "SINGLE": how["PROGRAMS"] == 0 or self.cols <= how["BLOCK"],
                       "EVEN": self.cols % how["BLOCK"] == 0}
 
     def rows_class(self):
@@ -332,7 +332,7 @@ class Order(Case):
         if how["PROGRAMS"] == 0:
             return self.rows * pieces
         parts = min(max(how["PROGRAMS"] * SMS // self.rows, 1), pieces)
-        return self.rows * parts if parts > 1 else self.rows if how["ALONE"] else min(self.rows, 16 * SMS)
+        return self.rows * parts
 
     def arguments(self):
         strides = (self.k, self.k, self.cols, self.rows, self.cols)

@@ -39,24 +39,6 @@ Tensor tensor_of(const Operand& copy, Tensor t, size_t k_axis) {
   return t;
 }
 
-std::vector<kernels::Operand> operands_of(const BoundCall& call) {
-  std::vector<kernels::Operand> all;
-  for (size_t i = 0; i < call.entry().operands.size(); ++i) all.push_back(call[i]);
-  return all;
-}
-
-// The operands of a call for some matrices of its batch.
-std::vector<kernels::Operand> matrices_from(const BoundCall& call, int64_t first, int64_t count) {
-  std::vector<kernels::Operand> all = operands_of(call);
-  for (const char* name : {"out", "a", "b"}) {
-    Tensor t = *call.tensor(name);
-    t.address += uint64_t(first * t.strides[0]) * elem_bytes(t.elem);
-    t.shape[0] = count;
-    all[size_t(call.entry().find_operand(name))] = t;
-  }
-  return all;
-}
-
 }  // namespace
 
 bool multiply_aligned_copies(Device& device, const BoundCall& call, StreamHandle stream) {
@@ -72,12 +54,12 @@ bool multiply_aligned_copies(Device& device, const BoundCall& call, StreamHandle
   const int64_t bytes = copied_bytes(copied), batch = call.extent("batch");
   if (bytes > kMostCopied && batch > 1) {
     for (const auto& [first, count] : {std::pair(int64_t(0), batch / 2), std::pair(batch / 2, batch - batch / 2)})
-      run(device, call.entry(), matrices_from(call, first, count), stream);
+      run(device, call.entry(), call.part("batch", first, count), stream);
     return true;
   }
   const Workspace workspace = device.workspace(stream, size_t(bytes));
   lay_along(device, copied, workspace.partials, stream);
-  std::vector<kernels::Operand> all = operands_of(call);
+  std::vector<kernels::Operand> all = call.part("batch", 0, batch);
   for (size_t i = 0; i < operands.size(); ++i)
     if (std::ranges::find(copied, &operands[i]) != copied.end())
       all[size_t(call.entry().find_operand(kNames[i]))] = tensor_of(operands[i], *tensors[i], kAxes[i]);

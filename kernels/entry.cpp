@@ -311,6 +311,20 @@ int64_t BoundCall::choice(std::string_view name) const {
   return std::get<Operand::Choice>(operands_[index_of(name)].value).index;
 }
 
+std::vector<Operand> BoundCall::part(std::string_view dim, int64_t first, int64_t count) const {
+  const int divided = entry_.find_dim(dim);
+  std::vector<Operand> all(operands_.begin(), operands_.begin() + std::ptrdiff_t(entry_.operands.size()));
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto& extents = entry_.operands[i].extents;
+    if (!tensor(i) || extents.empty() || extents[0].dim != divided) continue;
+    Tensor t = *tensor(i);
+    t.address += uint64_t(first * t.strides[0]) * elem_bytes(t.elem);
+    t.shape[0] = count;
+    all[i] = t;
+  }
+  return all;
+}
+
 bool BoundCall::empty() const {
   for (size_t i = 0; i < entry_.operands.size(); ++i)
     if (const Tensor* t = tensor(i); t && entry_.operands[i].written && t->elements() > 0) return false;

@@ -132,6 +132,8 @@ class BoundCall {
   bool in_place() const { return in_place_; }
   /// Whether nothing that is written has elements.
   bool empty() const;
+  /// The operands of a call for `count` of the extent `dim` from `first` on: that of the tensors that begin with it.
+  std::vector<Operand> part(std::string_view dim, int64_t first, int64_t count) const;
 
   [[noreturn]] void refuse(const std::string& why) const;
 

@@ -264,20 +264,18 @@ void check_topk(const BoundCall& call) {
 }
 
 constexpr int64_t kPartsOfRows = 8;     // programs a multiprocessor at most, where rows have several (PROGRAMS)
-constexpr int64_t kProgramsOfRow = 16;  // likewise, where programs have several rows, or each piece of few rows one
+constexpr int64_t kProgramsOfRow = 16;  // likewise, where each piece of few rows has one
 constexpr int64_t kMostSelected = 512;  // this and the next as order.py has them
-constexpr int64_t kMostRooms = 1 << 21;
-constexpr int64_t kKeysOfRoom = 8;  // of a room and a list of groups, for each key that is wanted
+constexpr int64_t kShortOfTopk = 512;
+constexpr int64_t kKeysOfRoom = 8;       // of a room and a list of groups, for each key that is wanted
+constexpr int64_t kMostRooms = 1 << 21;  // of a launch, times the keys wanted of each: they take 128 MB
 
 int64_t keys_of_topk(const BoundCall& call) {
   return std::max<int64_t>(32, int64_t(std::bit_ceil(uint64_t(call.extent("k")))));
 }
 
-// Programs that have whole rows.
-int64_t programs_of_rows(const BoundCall& call, int num_sms) {
-  const int64_t rows = call.extent("rows");
-  return rows * keys_of_topk(call) <= kMostRooms ? rows : std::min(rows, kProgramsOfRow * num_sms);
-}
+// Whether programs may select what they put in order, for which each has room.
+bool selects(const BoundCall& call) { return call.extent("cols") > kShortOfTopk && call.extent("k") <= kMostSelected; }
 
 Grid topk_grid(const BoundCall& call, const Config& config, int num_sms) {
   if (config["ROWS"] > 1) return row_tiles_grid(call, config, num_sms);
@@ -285,16 +283,24 @@ Grid topk_grid(const BoundCall& call, const Config& config, int num_sms) {
   if (config["PROGRAMS"] == 0) return {unsigned(rows * pieces)};
   const int64_t parts =
       rows <= Workspace::kCounters ? std::clamp<int64_t>(config["PROGRAMS"] * num_sms / rows, 1, pieces) : 1;
-  return {unsigned(parts > 1 ? rows * parts : programs_of_rows(call, num_sms))};
+  return {unsigned(rows * parts)};
 }
 
 // Each program has room for the keys that it selects and a list of groups of elements, or each part of a row a list of
 // the keys that it found.
 size_t topk_bytes(const BoundCall& call, int num_sms) {
-  const int64_t programs = std::max(kProgramsOfRow * num_sms, programs_of_rows(call, num_sms));
-  const bool selects = call.extent("k") <= kMostSelected;
-  const int64_t keys = keys_of_topk(call) * (selects ? kKeysOfRoom * programs : kPartsOfRows * num_sms);
+  const int64_t programs = std::max(kProgramsOfRow * num_sms, call.extent("rows"));
+  const int64_t keys = keys_of_topk(call) * (selects(call) ? kKeysOfRoom * programs : kPartsOfRows * num_sms);
   return size_t(keys) * sizeof(int64_t);
+}
+
+// Rows that have too many rooms together are taken by several launches.
+bool topk_of_many_rows(Device& device, const BoundCall& call, StreamHandle stream) {
+  const int64_t rows = call.extent("rows"), at_once = kMostRooms / keys_of_topk(call);
+  if (!selects(call) || rows <= at_once) return false;
+  for (int64_t first = 0; first < rows; first += at_once)
+    run(device, call.entry(), call.part("rows", first, std::min(at_once, rows - first)), stream);
+  return true;
 }
 
 int64_t tiles_of(int64_t rows, int64_t cols, const Config& config) {
@@ -430,7 +436,7 @@ const LaunchRule dequantised{tiles_grid, nullptr, check_dequantised};
 const LaunchRule counted{counted_grid, nullptr, check_bins};
 const LaunchRule numbers{counted_grid, numbers_bytes};
 const LaunchRule sorted_rows{row_tiles_grid, nullptr, nullptr, false, detail::sort_long_rows};
-const LaunchRule topk_rows{topk_grid, topk_bytes, check_topk};
+const LaunchRule topk_rows{topk_grid, topk_bytes, check_topk, false, topk_of_many_rows};
 const LaunchRule batched_products{batched_products_grid, nullptr, check_batched_products, false,
                                   detail::multiply_aligned_copies};
 const LaunchRule quantised_products{quantised_products_grid, quantised_products_bytes, check_quantised_products};

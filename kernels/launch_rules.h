@@ -71,7 +71,7 @@ extern const LaunchRule counted, numbers;
 
 /// A program for each row, which it has in registers as a whole; larger rows are shared (sort_long_rows.h).
 extern const LaunchRule sorted_rows;
-/// Some programs for each row, each of which leaves `k` elements.
+/// Some programs for each row, each of which leaves `k` elements; very many rows are taken by several launches.
 extern const LaunchRule topk_rows;
 
 /// A program for each tile of BLOCK_M x BLOCK_N of each product of a batch.

@@ -224,8 +224,6 @@ def sort_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_strid
 MOST_SELECTED = 512
 # Pieces of a row that may have a program each, where rows are fewer than multiprocessors.
 MOST_PIECES = 16
-# Rows times the keys wanted of each, at least 32, where each row has a program of its own: their rooms take 64 bytes each.
-MOST_ROOMS = 1 << 21
 
 
 def topk_configs():
@@ -268,10 +266,6 @@ def fitting_topk(configs, named_args, **kwargs):
         if config.kwargs["BLOCK"] < 2 * cols and config.kwargs["PROGRAMS"] in programs:
             kept.append(config)
     return kept if len(kept) > 0 else [c for c in wide if not c.kwargs["SELECT"]][-1:]
-
-
-def has_program_of_its_own(args):
-    return args["rows_class"] < 2 or args["rows"] * max(32, triton.next_power_of_2(args["k"])) <= MOST_ROOMS
 
 
 def merged_at_once(args):
@@ -391,7 +385,7 @@ def short_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stri
 
 
 @triton.jit
-def one_row(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, row, parts, rows, cols, k, partials_ptr,
+def one_row(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, row, parts, cols, k, partials_ptr,
             counters_ptr, LARGEST: tl.constexpr, BLOCK: tl.constexpr, SELECT: tl.constexpr, K: tl.constexpr, ROOM: tl.constexpr,
             LISTS: tl.constexpr, THREADS: tl.constexpr, WIDTH: tl.constexpr, SINGLE: tl.constexpr, EVEN: tl.constexpr,
             KEY_BITS: tl.constexpr):
@@ -462,7 +456,6 @@ def one_row(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride,
     "THREADS": lambda args: 32 * args["num_warps"],
     "WIDTH": lambda args: 16 // args["x_ptr"].element_size(),
     "KEY_BITS": key_bits,
-    "ALONE": lambda args: has_program_of_its_own(args),
     "EVEN": lambda args: args["cols"] % args["BLOCK"] == 0,
     "SINGLE": lambda args: args["PROGRAMS"] == 0 or args["cols"] <= args["BLOCK"],
 })
@@ -470,21 +463,15 @@ def one_row(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride,
 def topk_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, rows, cols, k, rows_class, partials_ptr,
               counters_ptr, LARGEST: tl.constexpr, BLOCK: tl.constexpr, SELECT: tl.constexpr, K: tl.constexpr,
               ROOM: tl.constexpr, LISTS: tl.constexpr, THREADS: tl.constexpr, WIDTH: tl.constexpr,
-              PROGRAMS: tl.constexpr, ROWS: tl.constexpr = 1, KEY_BITS: tl.constexpr = 64, ALONE: tl.constexpr = False,
-              SINGLE: tl.constexpr = False, EVEN: tl.constexpr = False):
+              PROGRAMS: tl.constexpr, ROWS: tl.constexpr = 1, KEY_BITS: tl.constexpr = 64, SINGLE: tl.constexpr = False,
+              EVEN: tl.constexpr = False):
     """The k first ones of each row in order. Of short rows a program takes ROWS. Of others the programs of a row (PROGRAMS a
     multiprocessor at most, 0: as many as there are pieces) take every n-th piece of BLOCK elements; where they are several, each
-    leaves its keys, and the last one merges them and sets the row's counter back. Where rows are more than programs, each takes
-    every n-th row. Programs that have a row and a piece alone (ALONE, SINGLE) do without loops, for which compilers would compute ahead
-    what each step needs and keep it in registers."""
+    leaves its keys, and the last one merges them and sets the row's counter back. Programs that have one piece alone (SINGLE), or
+    one row, do without loops, for which compilers would compute ahead what each step needs and keep it in registers."""
     if ROWS > 1:
         short_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, rows, cols, k, LARGEST, BLOCK, K, ROWS, KEY_BITS)
     else:
         parts = tl.maximum(tl.num_programs(0) // rows, 1)
-        if ALONE:
-            one_row(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, tl.program_id(0) // parts, parts, rows, cols, k,
-                    partials_ptr, counters_ptr, LARGEST, BLOCK, SELECT, K, ROOM, LISTS, THREADS, WIDTH, SINGLE, EVEN, KEY_BITS)
-        else:
-            for row in range(tl.program_id(0) // parts, rows, tl.num_programs(0) // parts):
-                one_row(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, row, parts, rows, cols, k,
-                        partials_ptr, counters_ptr, LARGEST, BLOCK, SELECT, K, ROOM, LISTS, THREADS, WIDTH, SINGLE, EVEN, KEY_BITS)
+        one_row(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, tl.program_id(0) // parts, parts, cols, k,
+                partials_ptr, counters_ptr, LARGEST, BLOCK, SELECT, K, ROOM, LISTS, THREADS, WIDTH, SINGLE, EVEN, KEY_BITS)

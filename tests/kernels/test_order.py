@@ -98,7 +98,7 @@ class Order(Case):
 
     def test_selection(self):
         """Few elements beyond those that are wanted, or more than the room or the list of groups holds; several programs a row,
-        several pieces a program, several rows a program."""
+        several pieces a program."""
         topk_rows = tegula.load(str(SOURCE / "kernels" / "order.py"))["topk_rows"]
         scratch, counters = DEVICE.array(np.zeros(1 << 16, np.float32)), DEVICE.array(np.zeros(8, np.int32))
         sparse = np.zeros((2, 3000))
@@ -107,7 +107,7 @@ class Order(Case):
         of_one_thread = np.where(np.arange(4000) % 512 < 8, np.arange(4000), 0.0)[None]
         rising = np.arange(5000.0)[None] - 2500
         for x, kind, k, programs in ((random.standard_normal((3, 2100)), "f32", 30, 3), (random.standard_normal((2, 5000)), "bf16", 32, 10),
-                                     (np.round(random.standard_normal((5, 1100))), "f32", 17, 2), (sparse, "f32", 5, 4),
+                                     (np.round(random.standard_normal((5, 1100))), "f32", 17, 5), (sparse, "f32", 5, 4),
                                      (np.full((1, 2500), np.nan), "f16", 1, 1), (random.standard_normal((1, 4100)), "f32", 3, 2),
                                      (np.zeros((1, 3000)), "f32", 32, 1), (of_one_thread, "f32", 20, 1), (rising, "f32", 29, 2),
                                      (random.integers(0, 3, (1, 4000)), "bf16", 31, 1), (np.full((1, 1500), -np.inf), "f32", 9, 2)):
@@ -117,11 +117,20 @@ class Order(Case):
                 values = empty((rows, k), kind)
                 is_single = programs == rows * ((cols + 1023) // 1024)
                 topk_rows[(programs,)](values.given, index.given, x.given, k, k, cols, rows, cols, k, 2, scratch, counters, LARGEST=largest,
-                                       BLOCK=1024, SELECT=True, PROGRAMS=8, ROWS=1, num_warps=2, SINGLE=is_single, ALONE=programs % rows == 0,
+                                       BLOCK=1024, SELECT=True, PROGRAMS=8, ROWS=1, num_warps=2, SINGLE=is_single,
                                        EVEN=cols % 1024 == 0)
                 exact = order(x.exact, largest)[:, :k]
                 np.testing.assert_array_equal(index.now(), exact, f"{kind}, {k} of {rows} x {cols}, {largest}")
                 np.testing.assert_array_equal(values.now(), np.take_along_axis(x.exact, exact, 1))
+
+    def test_topk_of_many_rows(self):
+        """Rooms of all rows together would take too much memory, so that there are several launches."""
+        rows, cols, k = 4099, 513, 300
+        x, index, values = self.rows(rows, cols, "f16"), whole((rows, k), "i32"), empty((rows, k), "f16")
+        call(kernels.topk_rows, values, index, x)
+        exact = order(x.exact, True)[:, :k]
+        np.testing.assert_array_equal(index.now(), exact)
+        np.testing.assert_array_equal(values.now(), np.take_along_axis(x.exact, exact, 1))
 
     def test_embedding(self):
         for rows, cols, kind in ((1, 1, "f32"), (7, 300, "bf16"), (33, 4096, "f32")):
