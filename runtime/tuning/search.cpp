@@ -220,9 +220,12 @@ class Search {
   void finish(size_t i, TuningResult result) {
     std::lock_guard lock(mutex_);
     out_.results[i] = std::move(result);
+    if (ended_) return;
+    ended_ = true;  // unless the functions return
     if (finished_) finished_(out_.results[i]);
     if (left_ > 0) --left_;
     if (options_.progress) options_.progress(out_.results[i], left_);
+    ended_ = false;
   }
 
   /// The best few and the incumbent are timed in turn, so that what drifts (clocks, temperature) hits all of them
@@ -298,6 +301,7 @@ class Search {
   std::mutex mutex_;  ///< guards what follows while workers run
   SearchOutcome out_;
   size_t left_ = 0;
+  bool ended_ = false;               ///< by what a function of the caller threw: nothing more is told
   bool spilling_ = false;            ///< all spill: these are timed then
   std::map<size_t, Timer> timers_;   ///< of those in the running
   std::map<size_t, double> run_us_;  ///< of the same: what a run takes
