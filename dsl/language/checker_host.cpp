@@ -321,12 +321,12 @@ Checker::Flow Checker::host_execute(std::span<const StmtPtr> body, Val& result) 
         flow = host_while(s, result);
         break;
       case Kind::Assign:
-        if (s.targets.size() == 1 && host_assign_item(*s.targets[0], [&] { return eval(*s.value); })) break;
+        if (s.targets.size() == 1 && host_assign_item(s)) break;
         if (s.targets.size() == 1 && host_assign_attribute(*s.targets[0], *s.value)) break;
         assign_statement(s);
         break;
       case Kind::AugAssign:
-        if (!host_assign_item(*s.targets[0], [&] { return augmented_item(s); })) execute_simple(s);
+        if (!host_assign_item(s) && !host_join_dict(s)) execute_simple(s);
         break;
       case Kind::Raise:
         error(s.loc, "this 'raise' is reached");
@@ -368,32 +368,71 @@ Checker::Flow Checker::host_while(const Stmt& s, Val& result) {
   return host_execute(s.orelse, result);
 }
 
-bool Checker::host_assign_item(const Expr& target, const std::function<Val()>& value) {
+// In Python's order: the value, the dict, the key; of `d[key] += value` the value comes last.
+bool Checker::host_assign_item(const Stmt& s) {
+  const Expr& target = *s.targets[0];
   if (target.kind != Expr::Kind::Subscript || target.children.size() != 2) return false;
-  const Expr& base = *target.children[0];
+  const Expr &base = *target.children[0], &place = *target.children[1];
   const bool is_name = base.kind == Expr::Kind::Name;
-  if (is_name ? !frame_->scope.contains(base.text)
+  if (is_name ? !frame_->scope.contains(base.text) || !get_host<DictObject>(lookup(base))
               : base.kind != Expr::Kind::Attribute && base.kind != Expr::Kind::Subscript)
     return false;
-  const Val object = is_name ? lookup(base) : eval(base);
-  if (!is_name && object.is_poison()) return true;  // which has been told
-  if (!get_host<DictObject>(object)) return false;
-  Val key = eval(*target.children[1]), item = value();
-  if (!key.is_poison() && !item.is_poison()) set_item(object, std::move(key), std::move(item), base);
+  const bool augmented = s.kind == Stmt::Kind::AugAssign;
+  Val item = augmented ? Val() : eval(*s.value);
+  const Val object = eval(base);
+  const auto* dict = get_host<DictObject>(object);
+  if (!dict) return false;
+  Val key = eval(place);
+  if (key.is_poison() || (item.is_poison() && !augmented)) return true;
+  if (augmented) {
+    const Val* old = dict->find(key);
+    if (!old) return error(place.loc, fmt::format("a dict has no '{}'", dsl::text_of(key))), true;
+    Val before = *old, value = eval(*s.value);
+    if (s.text == "|" && get_host<DictObject>(before) && dict_of(value)) return join_dict(before, value, place), true;
+    item = eval_binary(s.text, std::move(before), false, std::move(value), is_typed(*s.value), s.loc);
+    if (item.is_poison()) return true;
+  }
+  set_item(object, std::move(key), std::move(item), base);
   return true;
 }
 
+// names |= {...}
+bool Checker::host_join_dict(const Stmt& s) {
+  const Expr& target = *s.targets[0];
+  const bool is_name = target.kind == Expr::Kind::Name;
+  if (s.text != "|" || (is_name ? !frame_->scope.contains(target.text) : target.kind != Expr::Kind::Attribute))
+    return false;
+  const Val object = eval(target);
+  if (!get_host<DictObject>(object)) return false;
+  const Val value = eval(*s.value);
+  if (!value.is_poison() && !dict_of(value))
+    error(s.loc, fmt::format("a dict takes the entries of a dict, found {}", dsl::describe(value)));
+  else if (!value.is_poison())
+    join_dict(object, value, target);
+  return true;
+}
+
+void Checker::join_dict(const Val& object, const Val& other, const Expr& base) {
+  const auto items = dict_of(other)->items;  // a copy: it may be the same dict
+  for (const auto& [key, value] : items) set_item(object, key, value, base);
+}
+
 void Checker::set_item(const Val& object, Val key, Val item, const Expr& base) {
-  const auto& dict = *get_host<DictObject>(object);
-  if (DictObject* own = changing(object, item)) {
-    if (count_made(2, base.loc)) own->set(std::move(key), std::move(item));
+  auto* dict = const_cast<DictObject*>(get_host<DictObject>(object));
+  // A name, or what it is in, holds it beside `object`; an item cannot where nobody else does.
+  constexpr long kOwn = 2;
+  const long holders = object.as<dsl::HostRef>().use_count();
+  const Held held = holders > kOwn ? held_in(item, dict) : Held();
+  if (!count_made(2 + held.visited, base.loc)) return;
+  if (held.times == 0) {
+    dict->set(std::move(key), std::move(item));
     return;
   }
-  if (base.kind != Expr::Kind::Name) {
+  if (base.kind != Expr::Kind::Name || holders > kOwn + held.times) {
     error(base.loc, "a dict that holds itself is not evaluated here");
     return;
   }
-  DictObject changed = dict;
+  DictObject changed = *dict;
   changed.set(std::move(key), std::move(item));
   if (count_made(int64_t(2 * changed.items.size()), base.loc))
     bind(base.text, make_host(std::move(changed)), false, base.loc);

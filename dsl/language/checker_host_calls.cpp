@@ -204,9 +204,10 @@ Val Checker::update_dict(const Val& object, const Expr& target, const std::vecto
   for (const Argument& a : args) {
     const auto other = dict_of(a.value);
     if (a.name.empty() && !other) return error(a.loc, "update() is evaluated of dicts and keyword arguments");
-    if (!a.name.empty()) set_item(dict, a.name, a.value, target);
-    const auto items = a.name.empty() ? other->items : std::vector<std::pair<Val, Val>>();
-    for (const auto& [key, value] : items) set_item(dict, key, value, target);
+    if (a.name.empty())
+      join_dict(dict, a.value, target);
+    else
+      set_item(dict, a.name, a.value, target);
   }
   return Val(dsl::None{});
 }

@@ -415,8 +415,11 @@ class Checker {
   Flow host_execute(std::span<const StmtPtr> body, Val& result);
   Flow host_for(const Stmt& s, Val& result);
   Flow host_while(const Stmt& s, Val& result);
-  /// target = value() where it is an entry of a dict; false, with nothing done, where it is none.
-  bool host_assign_item(const Expr& target, const std::function<Val()>& value);
+  /// Assigns an entry of a dict; false where the target is none.
+  bool host_assign_item(const Stmt& s);
+  /// Adds a dict's entries to a dict; false where the target is none.
+  bool host_join_dict(const Stmt& s);
+  void join_dict(const Val& dict, const Val& other, const Expr& base);
   void set_item(const Val& dict, Val key, Val item, const Expr& base);
   bool host_assign_attribute(const Expr& target, const Expr& value);
   bool host_step(Loc loc);

@@ -68,27 +68,30 @@ Val dict_of(const std::vector<ConstexprArg>& constexprs) {
 
 namespace {
 
-// Whether a value holds a dict, in the containers that it is made of or as a name that a lambda captured.
 class Holders {
  public:
   explicit Holders(const dsl::HostObject* dict) : dict_(dict) {}
 
-  bool holds(const Val& v) {
-    if (const auto* tuple = v.get_if<dsl::TupleVal>())
-      return seen_.insert(tuple->items.get()).second &&
-             std::any_of(tuple->items->begin(), tuple->items->end(), [&](const Val& item) { return holds(item); });
+  void visit(const Val& v) {
+    ++held.visited;
+    const auto* tuple = v.get_if<dsl::TupleVal>();
+    if (tuple && seen_.insert(tuple->items.get()).second)
+      for (const Val& item : *tuple->items) visit(item);
     const auto* ref = v.get_if<dsl::HostRef>();
-    if (!ref) return false;
-    if (ref->get() == dict_) return true;
-    if (!seen_.insert(ref->get()).second) return false;
+    if (!ref) return;
+    if (ref->get() == dict_) {
+      ++held.times;
+      return;
+    }
+    if (!seen_.insert(ref->get()).second) return;
     if (const auto* other = get_host<DictObject>(v))
-      return std::any_of(other->items.begin(), other->items.end(),
-                         [&](const auto& item) { return holds(item.first) || holds(item.second); });
-    if (const auto* config = get_host<ConfigObject>(v)) return holds(config->kwargs) || holds(config->hook);
-    const auto* function = get_host<FunctionObject>(v);
-    return function && std::any_of(function->scope.begin(), function->scope.end(),
-                                   [&](const auto& name) { return holds(name.second.value); });
+      for (const auto& [key, value] : other->items) visit(key), visit(value);
+    if (const auto* config = get_host<ConfigObject>(v)) visit(config->kwargs), visit(config->hook);
+    if (const auto* function = get_host<FunctionObject>(v))
+      for (const auto& [name, binding] : function->scope) visit(binding.value);
   }
+
+  Held held;
 
  private:
   const dsl::HostObject* dict_;
@@ -97,9 +100,10 @@ class Holders {
 
 }  // namespace
 
-DictObject* changing(const Val& dict, const Val& item) {
-  const auto* object = get_host<DictObject>(dict);
-  return Holders(object).holds(item) ? nullptr : const_cast<DictObject*>(object);
+Held held_in(const Val& value, const DictObject* dict) {
+  Holders holders(dict);
+  holders.visit(value);
+  return holders.held;
 }
 
 ConfigObject::ConfigObject(Config of, Loc loc)

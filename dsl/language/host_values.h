@@ -18,7 +18,7 @@ namespace tegula::language {
 /// steps.
 inline constexpr size_t kMaxItems = 1 << 16;
 
-/// What all who hold it see change, as in Python; changing() gives the right to.
+/// What all who hold it see change, as in Python: Checker::set_item().
 struct DictObject : dsl::HostObject {
   std::vector<std::pair<Val, Val>> items;  ///< in the order of insertion; set() alone changes them
 
@@ -31,9 +31,13 @@ struct DictObject : dsl::HostObject {
   std::unordered_map<std::string, size_t> places_;  // in `items`, by what equal keys share
 };
 
-/// The dict that the value is, to be changed, where it is to take `item`. Null where that holds the dict itself, as a
-/// lambda does that captured its name: they would keep each other for ever.
-DictObject* changing(const Val& dict, const Val& item);
+/// How often a value holds a dict, in the containers that it is made of or as a name that a lambda captured: they would
+/// keep each other for ever if the dict took the value.
+struct Held {
+  long times = 0;
+  int64_t visited = 0;  ///< values that were looked at
+};
+Held held_in(const Val& value, const DictObject* dict);
 
 /// What a set has of these values: the first of each that are equal. Sets are lists here.
 std::vector<Val> without_equals(std::vector<Val> items);

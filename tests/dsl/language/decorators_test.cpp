@@ -513,6 +513,56 @@ TEST(Decorators, DictsThatHoldThemselves) {
   EXPECT_EQ(configs_text(tune->configs), "BLOCK=2 num_warps=4 num_stages=3\nBLOCK=8 num_warps=4 num_stages=3\n");
 }
 
+// Each number is one of Python's.
+TEST(Decorators, DictsChangeAsInPython) {
+  auto tune = autotune(
+      "def count(c):\n"
+      "  c['c'] += 1\n"
+      "  return c['c']\n"
+      "def replaced(d):\n"
+      "  d['a'] = {'x': 5}\n"
+      "  return 7\n"
+      "def joined():\n"
+      "  d = {'a': 1}\n"
+      "  e = d\n"
+      "  d |= {'a': 2, 'b': 3}\n"
+      "  return len(e) * 10 + e['a']\n"
+      "def counted():\n"
+      "  k = {'c': 0}\n"
+      "  z = {1: 10, 2: 20, 3: 30}\n"
+      "  z[count(k)] += 1\n"
+      "  return k['c'] * 10000 + z[1] * 100 + z[2]\n"
+      "def in_order():\n"
+      "  d = {'a': {'x': 1}}\n"
+      "  old = d['a']\n"
+      "  d['a']['y'] = replaced(d)\n"
+      "  return len(d['a']) * 10 + len(old)\n"
+      "def many():\n"
+      "  big = [{i: i} for i in range(3000)]\n"
+      "  d = {}\n"
+      "  for i in range(3000): d[i] = big\n"
+      "  return len(d)\n"
+      "@triton.autotune([triton.Config({'BLOCK': f()}) for f in (joined, counted, in_order, many)], ['n'])");
+  ASSERT_TRUE(tune);
+  const char* expected =
+      "BLOCK=22 num_warps=4 num_stages=3\nBLOCK=11120 num_warps=4 num_stages=3\n"
+      "BLOCK=21 num_warps=4 num_stages=3\nBLOCK=3000 num_warps=4 num_stages=3\n";
+  EXPECT_EQ(configs_text(tune->configs), expected);
+}
+
+TEST(Decorators, ADictThatHoldsItselfHasOneName) {
+  const std::string text = message_of<CompileError>([] {
+    autotune(
+        "def configs():\n"
+        "  n = {}\n"
+        "  e = n\n"
+        "  n['f'] = lambda: len(n)\n"
+        "  return [triton.Config({'BLOCK': len(e)})]\n"
+        "@triton.autotune(configs(), ['n'])");
+  });
+  EXPECT_NE(text.find("a dict that holds itself is not evaluated here"), std::string::npos) << text;
+}
+
 TEST(Decorators, PruningGetsTheArgumentsByKeywordsToo) {
   auto tune = autotune(
       "def prune(configs, args, **kwargs):\n  return [c for c in configs if c.kwargs['BLOCK'] <= kwargs['n']]\n"
