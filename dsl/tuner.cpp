@@ -401,7 +401,9 @@ class Tuning {
   }
 
   std::vector<double> time(Worker& w, const LaunchHandle& handle, const Candidate& c, int runs) {
-    std::lock_guard turn(w.device.timing_turns());
+    // Others wait for nothing that hooks launch and tune: a hook runs outside of the turn.
+    std::unique_lock turn(w.device.timing_turns(), std::defer_lock);
+    if (!is_hooked(c)) turn.lock();
     std::vector<Event> starts, stops;
     for (int i = 0; i < runs; ++i) {
       starts.emplace_back(w.device);
@@ -469,7 +471,9 @@ class Tuning {
       if (tuning.post_hook) call_hook([&] { tuning.post_hook(launch, error); });
     };
     try {
+      std::lock_guard turn(w.device.timing_turns());
       run(w, handle, c, launch.values(), start, stop);
+      w.device.synchronize(w.stream);
     } catch (const std::exception& e) {
       after(e.what());
       throw;

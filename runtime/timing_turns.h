@@ -5,8 +5,8 @@
 
 namespace tegula {
 
-/// Of a device: those who time work on it take turns, as threads may tune several launches at a time. The holder may
-/// take it again, since what it times may be tuned itself.
-class TimingTurns : public std::recursive_mutex {};
+/// Of a device: those who time work on it take turns, as threads may tune several launches at a time. The holder
+/// launches nothing that may have to be tuned first: another thread may be tuning it and wait for its turn.
+class TimingTurns : public std::mutex {};
 
 }  // namespace tegula

@@ -1,5 +1,10 @@
 // label: device
 // What runs around the timed launches of tuning: buffers that are zeroed or restored, hooks of programs and of files.
+#include <array>
+#include <latch>
+#include <thread>
+#include <utility>
+
 #include "codegen/exec/emulator.h"
 #include "tests/dsl/tuner_fixture.h"
 
@@ -25,6 +30,36 @@ TEST_F(Tuner, BuffersAreZeroedOrRestored) {
                                                      96);
                   }),
                   "reset_to_zero names 'out', but how large its buffer is is not known");
+}
+
+// A hook's launch waits for another thread that tunes the same problem, which in turn times on the device.
+TEST_F(Tuner, HooksLaunchWhatAnotherThreadTunes) {
+  FakeGpu gpu;
+  best_is_four(gpu);
+  Kernel inner = kernel().autotune(over_warps());
+  Buffer x(gpu, 4000), y(gpu, 4000);
+  std::latch tuned(1), hooked(1);
+  std::thread other([&] {
+    bool first = true;
+    auto grid = [&](const Config& c) {
+      if (std::exchange(first, false)) tuned.count_down(), hooked.wait();
+      return blocks(c);
+    };
+    inner.launch(gpu, grid, {}, y.as<float>(), x.as<float>(), 1000);
+  });
+  tuned.wait();
+  Autotune tuning = over_warps();
+  bool first = true;
+  tuning.pre_hook = [&](HookedLaunch&, bool) {
+    if (std::exchange(first, false)) hooked.count_down();
+    inner.launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 1000);
+  };
+  Kernel outer = kernel().autotune(std::move(tuning));
+  outer.launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 500);
+  other.join();
+  const std::array<Arg, 3> args{Arg(y.as<float>()), Arg(x.as<float>()), Arg(1000)};
+  auto grid = [](const Config& c) { return blocks(c); };
+  EXPECT_EQ(inner.ready(gpu, detail::GridRef(grid), {}, args).config->num_warps, 4);
 }
 
 TEST_F(Tuner, HooksAroundTimedRuns) {
