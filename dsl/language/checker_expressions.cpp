@@ -290,8 +290,8 @@ Val Checker::eval_compare(const Expr& e) {
   return result;
 }
 
-// Left to right. A compile-time operand that decides ends the evaluation, as in Python; one that does not decide drops
-// out beside a run-time one.
+// Left to right. A compile-time operand that decides is the result, also behind run-time ones: `n or 16` is 16. One
+// that does not decide drops out beside a run-time one.
 Val Checker::eval_bool_op(const Expr& e) {
   bool decides = e.text == "or";  // the truth of an operand that settles the result
   bool poison = false;
@@ -302,7 +302,7 @@ Val Checker::eval_bool_op(const Expr& e) {
     if (x.is_poison()) {
       poison = true;
     } else if (x.is_constant()) {
-      if (dsl::truth(x) == decides) return run_time || poison ? Val(decides) : x;
+      if (dsl::truth(x) == decides) return x;
       last = x;
     } else if (!run_time) {
       run_time = x;

@@ -47,6 +47,23 @@ def never(x, flag: tl.constexpr):
   EXPECT_EQ(run(body, 1, 5, helpers), (Ints{5}));
 }
 
+// ---- and, or
+
+// As in Triton a compile-time operand that decides is the result, whatever stands ahead of it.
+TEST(ControlFlow, CompileTimeOperandsThatDecide) {
+  const std::string body = R"(
+    SIZE: tl.constexpr = 16
+    a = n or SIZE
+    b = n and 0
+    tl.store(out, a)
+    tl.store(out + 1, b)
+    tl.store(out + 2, n or 0)
+    tl.store(out + 3, (n == 5) and SIZE)
+    tl.store(out + 4, tl.sum(tl.arange(0, 4)) or n == 3 or 3)
+)";
+  EXPECT_EQ(run(body, 5), (Ints{16, 0, 5, 1, 3}));
+}
+
 // ---- Names on the left
 
 TEST(ControlFlow, ValuesThatNoNameTakes) {
