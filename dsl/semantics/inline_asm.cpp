@@ -160,9 +160,9 @@ bool place_immediates(Sema& s, const std::vector<Val>& given, int64_t pack, std:
     }
     const bool is_number = given[i].is<Int>() || given[i].is<bool>();
     if (!is_number || !std::all_of(first, last, is_immediate)) {
-      s.error(fmt::format("the constraint 'n' of inline_asm_elementwise takes an integer known at compile time, "
+      s.error(fmt::format("the constraint '{}' of inline_asm_elementwise takes an integer known at compile time, "
                           "argument {} is {}",
-                          i, describe(given[i])),
+                          *std::find_if(first, last, is_immediate), i, describe(given[i])),
               "'r' takes it in a register of 32 bits, 'l' in one of 64");
       return false;
     }

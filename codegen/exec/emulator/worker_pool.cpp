@@ -135,7 +135,8 @@ double WorkerPool::run(Launch& launch) {
       launch.next_program.load(std::memory_order_relaxed) < launch.programs) {
     try {
       want(launch, most);
-    } catch (const std::system_error&) {  // the host starts no more threads: the launch goes on with what it has
+    } catch (const std::system_error&) {  // the host starts no more threads
+      want(launch, std::min(most, threads_.size()));
     }
   }
   wait_for_end(lock, launch);
