@@ -204,7 +204,8 @@ TEST(Gemm, FewRowsHaveTilesForAllMultiprocessors) {
     args.set("stride_am", int64_t(4096)), args.set("stride_ak", int64_t(1));
     args.set("stride_bk", int64_t(1)), args.set("stride_bn", int64_t(4096));
     const std::vector<Config> left = tuning.prune(tuning.configs, args);
-    EXPECT_TRUE(std::ranges::any_of(left, [&](const Config& c) { return c["BLOCK_N"] == columns; })) << m;
+    EXPECT_TRUE(std::ranges::any_of(left, [&, columns = columns](const Config& c) { return c["BLOCK_N"] == columns; }))
+        << m;
   }
 }
 
