@@ -1,0 +1,208 @@
+// Python that decorators call: its lists and dicts, its bounds, and the errors within it.
+#include "tests/dsl/language/decorators_fixture.h"
+
+namespace tegula::language {
+namespace {
+
+TEST(HostCode, DictsAreUnpackedInDicts) {
+  auto tuning = autotune(
+      "BASE = {'BLOCK': 64, 'EVEN': False}\n"
+      "@triton.autotune([triton.Config({**BASE, 'BLOCK': 32}), triton.Config({'BLOCK': 32, **BASE})], key=['n'])");
+  ASSERT_TRUE(tuning);
+  EXPECT_EQ(configs_text(tuning->configs),
+            "BLOCK=32 EVEN=False num_warps=4 num_stages=3\nBLOCK=64 EVEN=False num_warps=4 num_stages=3\n");
+  EXPECT_EQ(autotune_error("@triton.autotune([triton.Config({**2})], key=['n'])"),
+            "k.py:4:36: error: '**' takes a dict, found the int 2\n"
+            "    @triton.autotune([triton.Config({**2})], key=['n'])\n"
+            "                                       ^\n"
+            "  hint: give the configurations in C++: kernel.autotune(...)\n"
+            "  see docs/language.md#decorators\n");
+}
+
+// A list that doubles itself does not take all memory.
+TEST(HostCode, BoundedMemory) {
+  const std::string text = R"(import triton
+
+def configs():
+    out = [triton.Config({'BLOCK': 1})]
+    for i in range(60):
+        out = out + out
+    return out
+
+)";
+  EXPECT_NE(autotune_error(text + "@triton.autotune(configs(), ['n'])")
+                .find("the result has 131072 elements, more than 65536"),
+            std::string::npos);
+  EXPECT_NE(autotune_error(R"(import triton
+
+def configs():
+    out = 1
+    for i in range(200):
+        out = [out, out]
+    return str(out)
+
+@triton.autotune(configs(), ['n']))")
+                .find("configs takes a list of triton.Config"),
+            std::string::npos);
+}
+
+TEST(HostCode, ErrorsInHostFunctionsSayWhoCalledThem) {
+  EXPECT_EQ(autotune_error("def configs():\n  return [triton.Config({'BLOCK': b}) for b in sizes]\n"
+                           "@triton.autotune(configs(), ['n'])"),
+            "k.py:5:48: error: unknown name 'sizes'\n"
+            "      return [triton.Config({'BLOCK': b}) for b in sizes]\n"
+            "                                                   ^~~~~\n"
+            "  k.py:6:18: note: in the call of 'configs'\n"
+            "    @triton.autotune(configs(), ['n'])\n"
+            "                     ^~~~~~~~~\n"
+            "  hint: give the configurations in C++: kernel.autotune(...)\n"
+            "  see docs/language.md#decorators\n");
+  // The `except` of a `try` is taken never to run.
+  EXPECT_NE(autotune_error("def configs():\n  try:\n    n = b\n  except KeyError:\n    return []\n"
+                           "@triton.autotune(configs(), ['n'])")
+                .find("k.py:6:9: error: unknown name 'b'"),
+            std::string::npos);
+  std::string text = autotune_error("def configs():\n  del x\n  return []\n@triton.autotune(configs(), ['n'])");
+  EXPECT_NE(text.find("k.py:5:3: error: 'del' is not part of the kernel language"), text.npos) << text;
+  EXPECT_NE(text.find("in the call of 'configs'"), text.npos) << text;
+  text = autotune_error("def configs():\n  x = +\n  return []\n@triton.autotune(configs(), ['n'])");
+  EXPECT_NE(text.find("k.py:5:8: error: expected an expression after '+'"), text.npos) << text;
+  EXPECT_NE(text.find("in the function 'configs', which a decorator uses"), text.npos) << text;
+  text = autotune_error("def configs():\n  while True:\n    pass\n@triton.autotune(configs(), ['n'])");
+  EXPECT_NE(text.find("a decorator takes more than 1000000 steps"), text.npos) << text;
+  text = autotune_error("def f():\n  l = [1]\n  while True:\n    l = l + l\n@triton.autotune(f(), ['n'])");
+  EXPECT_NE(text.find("the result has 131072 elements, more than 65536"), text.npos) << text;
+  text = autotune_error("def f():\n  s = 'a'\n  while True:\n    s = s + s\n@triton.autotune(f(), ['n'])");
+  EXPECT_NE(text.find("the result has 131072 elements, more than 65536"), text.npos) << text;
+  text =
+      autotune_error("def f():\n  all = []\n  while True:\n    all.append([0] * 60000)\n@triton.autotune(f(), ['n'])");
+  EXPECT_NE(text.find("lists, tuples, dicts and strings of more than 2097152 items are made here"), text.npos) << text;
+  text = autotune_error("def f():\n  d = {}\n  while True:\n    d = {**d, len(d): 1}\n@triton.autotune(f(), ['n'])");
+  EXPECT_NE(text.find("lists, tuples, dicts and strings of more than 2097152 items are made here"), text.npos) << text;
+  text = autotune_error("def f():\n  s = 'a'\n  while True:\n    s = f'{s}{s}'\n@triton.autotune(f(), ['n'])");
+  EXPECT_NE(text.find("the text has 131072 characters, more than 65536"), text.npos) << text;
+  text = autotune_error("def f(n):\n  return f(n)\n@triton.autotune(f(1), ['n'])");
+  EXPECT_NE(text.find("calls are nested more than 64 deep"), text.npos) << text;
+  text =
+      autotune_error("def add(l):\n  l.append(1)\ndef f():\n  l = []\n  add(l)\n  return l\n@triton.autotune(f(), [])");
+  EXPECT_NE(text.find("'append' is followed on lists that a function made itself only"), text.npos) << text;
+}
+
+// Sizes at which copying the list or the dict for each item, or looking through all keys, takes minutes.
+TEST(HostCode, ListsAndDictsGrowInLinearTime) {
+  const std::string text = autotune_error(R"(
+def f():
+    items, places = [], {}
+    for i in range(60000):
+        items.append(i)
+        places[i] = len(items)
+    assert len(items) == 60000 and items[59999] == 59999
+    assert len(places.keys()) == 60000 and places[0] == 1 and places[59999] == 60000
+    return 'done'
+@triton.autotune(f(), ['n']))");
+  EXPECT_NE(text.find("'done'"), text.npos) << text;
+}
+
+// As in Python, all names of a dict see what is changed by one of them.
+TEST(HostCode, PruningChangesConfigurations) {
+  auto tune = autotune(
+      "def double(values):\n"
+      "  values['BLOCK'] *= 2\n"
+      "def prune(configs, args):\n"
+      "  kept = []\n"
+      "  for c in configs:\n"
+      "    values = c.kwargs\n"
+      "    values['BLOCK'] = values['BLOCK'] * 2\n"
+      "    double(values)\n"
+      "    copy = values.copy()\n"
+      "    copy['BLOCK'] = 7\n"
+      "    values.update({'SIZE': 3}, MORE=4)\n"
+      "    c.kwargs['SIZE'] += 1\n"
+      "    if c.kwargs['BLOCK'] == 32 and c.all_kwargs()['SIZE'] == 4 and copy['BLOCK'] == 7:\n"
+      "      kept.append(c)\n"
+      "  return kept\n"
+      "@triton.autotune([triton.Config({'BLOCK': 1}), triton.Config({'BLOCK': 8})], ['n'], "
+      "prune_configs_by={'early_config_prune': prune})");
+  ASSERT_TRUE(tune && tune->prune);
+  for (int time : {1, 2})
+    EXPECT_EQ(configs_text(tune->prune(tune->configs, {})), "BLOCK=32 MORE=4 SIZE=4 num_warps=4 num_stages=3\n")
+        << time;
+}
+
+// What a dict holds may hold the dict.
+TEST(HostCode, DictsThatHoldThemselves) {
+  auto tune = autotune(
+      "def configs():\n"
+      "  shared = {'BLOCK': 1}\n"
+      "  out = [triton.Config(shared)]\n"
+      "  shared['BLOCK'] = 2\n"
+      "  names = {}\n"
+      "  names['size'] = lambda n: n * 4\n"
+      "  names['all'] = (1, [names])\n"
+      "  return out + [triton.Config({'BLOCK': names['size'](len(names))})]\n"
+      "@triton.autotune(configs(), ['n'])");
+  ASSERT_TRUE(tune);
+  EXPECT_EQ(configs_text(tune->configs), "BLOCK=2 num_warps=4 num_stages=3\nBLOCK=8 num_warps=4 num_stages=3\n");
+}
+
+// Each number is one of Python's.
+TEST(HostCode, DictsChangeAsInPython) {
+  auto tune = autotune(
+      "def count(c):\n"
+      "  c['c'] += 1\n"
+      "  return c['c']\n"
+      "def replaced(d):\n"
+      "  d['a'] = {'x': 5}\n"
+      "  return 7\n"
+      "def joined():\n"
+      "  d = {'a': 1}\n"
+      "  e = d\n"
+      "  d |= {'a': 2, 'b': 3}\n"
+      "  return len(e) * 10 + e['a']\n"
+      "def counted():\n"
+      "  k = {'c': 0}\n"
+      "  z = {1: 10, 2: 20, 3: 30}\n"
+      "  z[count(k)] += 1\n"
+      "  return k['c'] * 10000 + z[1] * 100 + z[2]\n"
+      "def in_order():\n"
+      "  d = {'a': {'x': 1}}\n"
+      "  old = d['a']\n"
+      "  d['a']['y'] = replaced(d)\n"
+      "  return len(d['a']) * 10 + len(old)\n"
+      "def many():\n"
+      "  big = [{i: i} for i in range(3000)]\n"
+      "  d = {}\n"
+      "  for i in range(3000): d[i] = big\n"
+      "  return len(d)\n"
+      "@triton.autotune([triton.Config({'BLOCK': f()}) for f in (joined, counted, in_order, many)], ['n'])");
+  ASSERT_TRUE(tune);
+  const char* expected =
+      "BLOCK=22 num_warps=4 num_stages=3\nBLOCK=11120 num_warps=4 num_stages=3\n"
+      "BLOCK=21 num_warps=4 num_stages=3\nBLOCK=3000 num_warps=4 num_stages=3\n";
+  EXPECT_EQ(configs_text(tune->configs), expected);
+}
+
+TEST(HostCode, ADictThatHoldsItselfHasOneName) {
+  const std::string text = message_of<CompileError>([] {
+    autotune(
+        "def configs():\n"
+        "  n = {}\n"
+        "  e = n\n"
+        "  n['f'] = lambda: len(n)\n"
+        "  return [triton.Config({'BLOCK': len(e)})]\n"
+        "@triton.autotune(configs(), ['n'])");
+  });
+  EXPECT_NE(text.find("a dict that holds itself is not evaluated here"), std::string::npos) << text;
+}
+
+TEST(HostCode, KeywordsOfHostFunctionsAreADict) {
+  auto tune = autotune(
+      "def sized(base, **more):\n  return triton.Config({'BLOCK': base * more['times']}, num_warps=more.get('warps', "
+      "2))\n"
+      "@triton.autotune([sized(16, times=4), sized(base=8, times=2, warps=1)], ['n'])");
+  ASSERT_TRUE(tune);
+  EXPECT_EQ(configs_text(tune->configs), "BLOCK=64 num_warps=2 num_stages=3\nBLOCK=16 num_warps=1 num_stages=3\n");
+}
+
+}  // namespace
+}  // namespace tegula::language
