@@ -12,6 +12,7 @@
 #include "kernels/library.h"
 #include "kernels/products.h"
 #include "kernels/recording.h"
+#include "kernels/workspace_pieces.h"
 #include "runtime/workspace.h"
 
 namespace tegula::kernels {
@@ -63,7 +64,7 @@ std::optional<GemmCall> gemm_call(Device& device, const AnyMatrix& c, const AnyM
                                   const AnyGemmOptions& options, StreamHandle stream) {
   Call call("gemm", c);
   call.any_matrix("a", a);
-  call.any_matrix("b", b);
+  if (!options.make_b) call.any_matrix("b", b);
   const auto [m, k] = options.transpose_a ? std::pair(a.cols, a.rows) : std::pair(a.rows, a.cols);
   const auto [b_rows, n] = options.transpose_b ? std::pair(b.cols, b.rows) : std::pair(b.rows, b.cols);
   auto given = [](const AnyMatrix& x, bool transposed) {
@@ -77,26 +78,33 @@ std::optional<GemmCall> gemm_call(Device& device, const AnyMatrix& c, const AnyM
   if (call.empty()) return std::nullopt;
   if (call.same(c, a) || call.same(c, b)) call.refuse("out is an input, which other programs still read");
   const bool ta = options.transpose_a, tb = options.transpose_b;
-  // A product without depth reads no operand, so that any address does.
   std::array<Operand, 2> operands{{{a, !ta}, {b, tb}}};
-  for (Operand& x : operands)
-    if (!x.matrix.address) x.matrix.address = c.address;
   std::vector<Operand*> copied = operands_to_copy(2.0 * double(m) * double(n) * double(k), operands);
   if (copied_bytes(copied) > kMostCopied) copied.clear();
   const int64_t depth = copied.empty() ? k : copied_depth(k);
   Arg partials = nullptr, counters = nullptr;
   std::shared_ptr<const void> owner;
   const bool divided = may_be_divided(m, n, k);
-  if (divided || !copied.empty()) {
-    const int64_t sums = std::max<int64_t>(device.info().num_sms, kProcessors) * kLargestTile * int64_t(sizeof(float));
-    Workspace workspace = device.workspace(stream, size_t((divided ? sums : 0) + copied_bytes(copied)));
+  if (divided || !copied.empty() || options.make_b) {
+    const int64_t sums =
+        divided ? std::max<int64_t>(device.info().num_sms, kProcessors) * kLargestTile * int64_t(sizeof(float)) : 0;
+    const size_t made = options.make_b ? WorkspacePieces::rounded(size_t(b.rows * b.stride * elem_bytes(b.elem))) : 0;
+    Workspace workspace = device.workspace(stream, size_t(sums + copied_bytes(copied)) + made);
     if (divided) {
       partials = Arg::pointer(workspace.partials, Elem::F32, size_t(sums));
       counters = Arg::pointer(workspace.counters, Elem::I32, Workspace::kCounters * sizeof(int32_t));
     }
-    if (!copied.empty()) lay_along(device, copied, workspace.partials + uint64_t(divided ? sums : 0), stream);
+    uint64_t free = workspace.partials + uint64_t(sums);
+    if (options.make_b) {
+      options.make_b(operands[1].matrix.address = free);
+      free += made;
+    }
+    if (!copied.empty()) lay_along(device, copied, free, stream);
     owner = std::move(workspace.owner);
   }
+  // A product without depth reads no operand, so that any address does.
+  for (Operand& x : operands)
+    if (!x.matrix.address) x.matrix.address = c.address;
   auto stride = [](const Operand& x, bool along_k) { return integer(x.along_k == along_k ? 1 : x.matrix.stride); };
   const Operand &in_a = operands[0], &in_b = operands[1];
   return GemmCall{{pointer(c), pointer(in_a.matrix), pointer(in_b.matrix), pointer(options.bias), integer(m),

@@ -8,6 +8,8 @@
 // not fit, and what Kernel::launch throws.
 #pragma once
 
+#include <functional>
+
 #include "kernels/activation.h"
 #include "kernels/matrix.h"
 
@@ -38,6 +40,9 @@ struct AnyGemmOptions {
   AnyVector bias;
   Activation epilogue = Activation::None;
   bool transpose_a = false, transpose_b = false, atomic_sums = false;
+  /// Of a b without an address, 16 bits an element, whose memory is the stream's workspace: makes it at an address that
+  /// is a multiple of 256, on the stream, ahead of the product.
+  std::function<void(uint64_t address)> make_b;
 };
 void gemm(Device& device, AnyMatrix c, AnyMatrix a, AnyMatrix b, const AnyGemmOptions& options, StreamHandle stream);
 }  // namespace detail

@@ -9,6 +9,7 @@
 #include "kernels/aligned_batches.h"
 #include "kernels/library.h"
 #include "kernels/sort_long_rows.h"
+#include "kernels/spread_weights.h"
 #include "runtime/workspace.h"
 
 namespace tegula::kernels {
@@ -328,9 +329,7 @@ constexpr int64_t kMostSums = 32768;  // that programs of quantised_gemm leave, 
 // Whether weights are scaled before they are multiplied: are_scaled() of quantised_gemm.py.
 bool has_scaled_weights(const BoundCall& call, const Config& config) {
   const int64_t group = chosen(call, "group"), rows = config["BLOCK_M"];
-  const Elem a = call.tensor("a")->elem, scales = call.tensor("scales")->elem;
-  const bool exact = scales == a || (scales == Elem::U8 && a == Elem::BF16);
-  return exact && (((group == 32 || group == 64) && rows > 1) || (group > 0 && rows > 64));
+  return detail::has_scales_of_a(call) && (((group == 32 || group == 64) && rows > 1) || (group > 0 && rows > 64));
 }
 
 Grid quantised_products_grid(const BoundCall& call, const Config& config, int num_sms) {
@@ -439,7 +438,8 @@ const LaunchRule sorted_rows{row_tiles_grid, nullptr, nullptr, false, detail::so
 const LaunchRule topk_rows{topk_grid, topk_bytes, check_topk, false, topk_of_many_rows};
 const LaunchRule batched_products{batched_products_grid, nullptr, check_batched_products, false,
                                   detail::multiply_aligned_copies};
-const LaunchRule quantised_products{quantised_products_grid, quantised_products_bytes, check_quantised_products};
+const LaunchRule quantised_products{quantised_products_grid, quantised_products_bytes, check_quantised_products, false,
+                                    detail::spread_weights};
 const LaunchRule convolution{convolution_grid, convolution_bytes, check_convolution};
 
 }  // namespace rules

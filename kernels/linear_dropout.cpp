@@ -8,26 +8,6 @@ namespace tegula::kernels {
 
 namespace {
 
-Tile activated(const Tile& x, Activation activation) {
-  switch (activation) {
-    case Activation::None:
-      return x;
-    case Activation::Relu:
-      return relu(x);
-    case Activation::LeakyRelu:
-      return leaky_relu(x);
-    case Activation::Silu:
-      return silu(x);
-    case Activation::Gelu:
-      return gelu(x);
-    case Activation::GeluTanh:
-      return gelu_tanh(x);
-    case Activation::GeluTanhFast:
-      return gelu_tanh_fast(x);
-  }
-  return x;
-}
-
 // As in elementwise.py.
 Tile random_of(const Tile& seed, const Tile& number) {
   const auto [a, b, c, d] = unpack<4>(rand4x(seed, floordiv(number, 4)));
@@ -51,12 +31,6 @@ const auto& dropout_kernel() {
   return kernel;
 }
 
-// Calls f with the kernel of an activation.
-template <size_t... I, class F>
-void with_kernel(Activation activation, std::index_sequence<I...>, const F& f) {
-  ((size_t(activation) == I ? f(dropout_kernel<Activation(I)>()) : void()), ...);
-}
-
 }  // namespace
 
 void run_linear_dropout(Device& device, const BoundCall& call, StreamHandle stream) {
@@ -67,11 +41,10 @@ void run_linear_dropout(Device& device, const BoundCall& call, StreamHandle stre
   const Arg hidden_ptr = detail::pointer(hidden), stride = detail::integer(hidden ? hidden->strides[0] : 0);
   const Arg p = float(call.number("p")), seed = detail::integer(call.integer("seed"));
   const Arg width = detail::integer(call.extent("n"));
-  with_kernel(Activation(call.choice("activation")), std::make_index_sequence<std::size(detail::kActivations)>(),
-              [&](const auto& kernel) {
-                kernel.launch_any(device, out, product.a, product.b, product.options, stream, p, seed, width,
-                                  hidden_ptr, stride);
-              });
+  detail::with_activation(Activation(call.choice("activation")), [&](auto activation) {
+    dropout_kernel<activation()>().launch_any(device, out, product.a, product.b, product.options, stream, p, seed,
+                                              width, hidden_ptr, stride);
+  });
 }
 
 }  // namespace tegula::kernels

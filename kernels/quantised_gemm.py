@@ -1,5 +1,5 @@
 """C = epilogue(A W^T + bias) for weights W of 8 or 4 bits with scales, which become numbers of A's type on the way to the tensor
-cores: W is never there in 16 bits.
+cores: W is never there in 16 bits (very many rows of A take another way, by spread_weights.py).
 
 A is M x K, float16 or bfloat16; W is N x K, as the weights of linear layers are, of int8 or float8, or two numbers of 4 bits in a
 uint8, the first one in the low half: PACKED = int4, -8 to 7; uint4, 0 to 15; e2m1, a sign and one of 0, 0.5, 1, 1.5, 2, 3, 4, 6.

@@ -12,4 +12,24 @@ Tile gelu_tanh_fast(const Tile& x) {
   return half + half * fast_tanhf(x * (0.7978845608028654 + 0.035677408136300125 * x * x));
 }
 
+Tile activated(const Tile& x, Activation activation) {
+  switch (activation) {
+    case Activation::None:
+      return x;
+    case Activation::Relu:
+      return relu(x);
+    case Activation::LeakyRelu:
+      return leaky_relu(x);
+    case Activation::Silu:
+      return silu(x);
+    case Activation::Gelu:
+      return gelu(x);
+    case Activation::GeluTanh:
+      return gelu_tanh(x);
+    case Activation::GeluTanhFast:
+      return gelu_tanh_fast(x);
+  }
+  return x;
+}
+
 }  // namespace tegula::kernels

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dsl/tile.h"
+#include "kernels/activation.h"
 
 namespace tegula::kernels {
 
@@ -11,5 +12,7 @@ Tile silu(const Tile& x);
 Tile gelu(const Tile& x);
 Tile gelu_tanh(const Tile& x);
 Tile gelu_tanh_fast(const Tile& x);
+/// The function that an activation names.
+Tile activated(const Tile& x, Activation activation);
 
 }  // namespace tegula::kernels
