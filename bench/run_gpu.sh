@@ -105,24 +105,33 @@ step() {
   row "$name" "$(outcome $status)" $((SECONDS - start)) "$(grep -v '^[[:space:]]*$' "$text" | tail -n 1 | cut -c1-100)"
 }
 
-# ---- tests: several programs at a time, each with a log of its own until all are done.
+# ---- tests: several programs at a time, each with a log of its own until all are done. The longest ones begin first;
+# the one whose tests tune hundreds of kernels runs as several processes.
 run_tests() {
-  local limit tests test name total_passed=0
-  local longest='/(kernels|dot_types|matmul|gemm|ops_reduce|attention|ptx|lambda_kernel)_test$'  # begin first
-  limit=$(seconds_left 180)
-  mapfile -t tests < <(find_programs '*_test' tests | awk -v longest="$longest" \
-    '$0 ~ longest { print; next } { rest = rest $0 "\n" } END { printf "%s", rest }')
+  local limit tests test name part
+  local longest='/(dot_types|matmul|gemm|ops_reduce|attention|ptx|lambda_kernel)_test$' divided='/kernels_test$'
+  limit=$(seconds_left 240)
+  mapfile -t tests < <(find_programs '*_test' tests | awk -v longest="$longest" -v divided="$divided" \
+    '$0 ~ divided { for (part = 0; part < 6; ++part) print $0, part, 6; next }
+     $0 ~ longest { next_ones = next_ones $0 " 0 1\n"; next } { rest = rest $0 " 0 1\n" }
+     END { printf "%s%s", next_ones, rest }')
   [ ${#tests[@]} -gt 0 ] || { row tests MISSING 0 "no *_test in $where"; return; }
   mkdir -p "$scratch/tests"
-  printf '%s\n' "${tests[@]}" | LIMIT=$limit LOGS=$scratch/tests xargs -P "$JOBS" -I{} bash -c '
-    name=$(basename {}) start=$SECONDS
-    left=$((LIMIT - (SECONDS - start)))
-    TEGULA_CACHE_DIR=$LOGS/$name.cache timeout -k 5 "$left" {} --gtest_output=json:$LOGS/$name.json >$LOGS/$name.log 2>&1 </dev/null
-    echo "$? $((SECONDS - start))" >$LOGS/$name.status'
+  printf '%s\n' "${tests[@]}" | UNTIL=$(($(date +%s) + limit)) LOGS=$scratch/tests xargs -P "$JOBS" -L 1 bash -c '
+    name=$(basename $1) start=$SECONDS
+    log=$LOGS/$name.$2
+    export GTEST_SHARD_INDEX=$2 GTEST_TOTAL_SHARDS=$3 TEGULA_CACHE_DIR=$LOGS/$name.cache
+    left=$((UNTIL - $(date +%s)))
+    [ $left -gt 0 ] || { echo "124 0" >$log.status; exit 0; }
+    timeout -k 5 $left $1 --gtest_output=json:$log.json >$log.log 2>&1 </dev/null
+    echo "$? $((SECONDS - start))" >$log.status' run
   for test in "${tests[@]}"; do
-    name=$(basename "$test")
+    read -r test part _ <<<"$test"
+    name=$(basename "$test").$part
     local log=$scratch/tests/$name.log status=1 seconds=0 passed failed skipped
-    [ -f "$scratch/tests/$name.status" ] && read -r status seconds <"$scratch/tests/$name.status"
+    name=${name%.0}
+    [ -f "${log%.log}.status" ] && read -r status seconds <"${log%.log}.status"
+    [ -f "$log" ] || : >"$log"
     { printf '\n######## %s: exit status %d\n' "$name" "$status"; grep -vE '^\[( RUN     |       OK |---------)' "$log"; } >>"$OUT/tests.log"
     passed=$(grep -cE '^\[       OK \]' "$log")
     skipped=$(grep -cE '^\[  SKIPPED \] .*\([0-9]+ ms\)' "$log")
