@@ -8,10 +8,9 @@
 // not fit, and what Kernel::launch throws.
 #pragma once
 
-#include <functional>
-
 #include "kernels/activation.h"
 #include "kernels/matrix.h"
+#include "runtime/base/function.h"
 
 namespace tegula::kernels {
 
@@ -42,7 +41,7 @@ struct AnyGemmOptions {
   bool transpose_a = false, transpose_b = false, atomic_sums = false;
   /// Of a b without an address, 16 bits an element, whose memory is the stream's workspace: makes it at an address that
   /// is a multiple of 256, on the stream, ahead of the product.
-  std::function<void(uint64_t address)> make_b;
+  Function<void(uint64_t address)> make_b;
 };
 void gemm(Device& device, AnyMatrix c, AnyMatrix a, AnyMatrix b, const AnyGemmOptions& options, StreamHandle stream);
 }  // namespace detail

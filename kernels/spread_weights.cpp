@@ -40,8 +40,8 @@ const FlaggedKernel& spreading(const BoundCall& call) {
 // activation(a b * scale + offset): a scale and, if it is there, an offset a column.
 template <Activation activation>
 const auto& scaled_product() {
-  static const auto kernel = gemm_kernel(
-      "scaled_product", [](Tile acc, const GemmTile& at, Ptr<"scale_ptr"> scale, Ptr<"offset_ptr"> offset) {
+  static const auto kernel =
+      gemm_kernel("scaled_product", [](Tile acc, const GemmTile& at, Ptr<"scale_ptr"> scale, Ptr<"offset_ptr"> offset) {
         const Tile scaled = acc * at.of_columns(scale);
         const Tile sum = if_(
             offset != none, [&] { return scaled + at.of_columns(offset); }, [&] { return scaled; });
@@ -113,7 +113,8 @@ bool has_scales_of_a(const BoundCall& call) {
 
 bool can_spread_weights(const BoundCall& call) {
   const Tensor &a = *call.tensor("a"), &scales = *call.tensor("scales");
-  if (a.shape[0] <= 64 || a.shape[1] % 8 || !a.shape[1]) return false;  // rows of weights begin at multiples of 16 bytes
+  if (a.shape[0] <= 64 || a.shape[1] % 8 || !a.shape[1])
+    return false;  // rows of weights begin at multiples of 16 bytes
   if (chosen(call, "group") != "0") return has_scales_of_a(call);
   return scales.elem != Elem::U8 && (scales.shape[0] <= 1 || scales.strides[0] == 1);
 }

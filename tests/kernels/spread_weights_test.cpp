@@ -1,6 +1,6 @@
 // label: device
-// Products with weights of few bits by way of weights of 16 bits, against double precision, several launches each; which
-// calls may go that way.
+// Products with weights of few bits by way of weights of 16 bits, against double precision, several launches each;
+// which calls may go that way.
 #include "kernels/spread_weights.h"
 
 #include <gtest/gtest.h>
@@ -118,8 +118,8 @@ void check(const How& how, int64_t most_bytes = detail::kMostSpread) {
 
 TEST(SpreadWeights, OneScaleARow) {
   check<float, float16, int8_t, float>({.shape = {70, 140, 264}});
-  check<bfloat16, bfloat16, int8_t, bfloat16>({.shape = {100, 33, 72, 8},
-                                               .activation = Activation::Gelu, .zeros = true, .bias = true});
+  check<bfloat16, bfloat16, int8_t, bfloat16>(
+      {.shape = {100, 33, 72, 8}, .activation = Activation::Gelu, .zeros = true, .bias = true});
   check<float, bfloat16, float8e4nv, float16>({.shape = {65, 64, 128}, .activation = Activation::Relu, .bias = true});
   check<float16, float16, float8e5, float16>({.shape = {65, 64, 128}});
   check<float, float16, uint8_t, float>({.shape = {65, 40, 88}, .packed = PackedWeights::UInt4, .zeros = true});
@@ -128,21 +128,24 @@ TEST(SpreadWeights, OneScaleARow) {
 
 TEST(SpreadWeights, Groups) {
   check<float, float16, uint8_t, float16>({.shape = {70, 140, 296}, .group = WeightGroup::Of32});
-  check<bfloat16, bfloat16, uint8_t, bfloat16>({.shape = {100, 33, 200, 8}, .packed = PackedWeights::UInt4,
-                                                .group = WeightGroup::Of64, .activation = Activation::Silu,
-                                                .zeros = true, .bias = true});
+  check<bfloat16, bfloat16, uint8_t, bfloat16>({.shape = {100, 33, 200, 8},
+                                                .packed = PackedWeights::UInt4,
+                                                .group = WeightGroup::Of64,
+                                                .activation = Activation::Silu,
+                                                .zeros = true,
+                                                .bias = true});
   check<float, float16, uint8_t, float16>({.shape = {70, 48, 256}, .group = WeightGroup::Of128, .zeros = true});
-  check<float, bfloat16, uint8_t, uint8_t>({.shape = {65, 40, 256}, .packed = PackedWeights::E2M1,
-                                            .group = WeightGroup::Of32});
+  check<float, bfloat16, uint8_t, uint8_t>(
+      {.shape = {65, 40, 256}, .packed = PackedWeights::E2M1, .group = WeightGroup::Of32});
   check<float, bfloat16, int8_t, bfloat16>({.shape = {70, 48, 256}, .group = WeightGroup::Of128});
 }
 
 // The weights of 256 columns at a time, the last time of fewer.
 TEST(SpreadWeights, SomeColumnsAtATime) {
-  check<float, float16, uint8_t, float16>({.shape = {65, 600, 64, 8}, .group = WeightGroup::Of32, .zeros = true,
-                                           .bias = true}, 1);
-  check<bfloat16, bfloat16, int8_t, float>({.shape = {65, 300, 64, 8}, .activation = Activation::Relu, .zeros = true,
-                                            .bias = true}, 256 * 64 * 2);
+  check<float, float16, uint8_t, float16>(
+      {.shape = {65, 600, 64, 8}, .group = WeightGroup::Of32, .zeros = true, .bias = true}, 1);
+  check<bfloat16, bfloat16, int8_t, float>(
+      {.shape = {65, 300, 64, 8}, .activation = Activation::Relu, .zeros = true, .bias = true}, 256 * 64 * 2);
 }
 
 TEST(SpreadWeights, OnlyWhereResultsAreThoseOfTheKernel) {
