@@ -196,8 +196,11 @@ std::vector<MemoryLayouts::Run> MemoryLayouts::repeated_runs(const std::vector<O
 std::vector<MemoryLayouts::Accesses> MemoryLayouts::accesses_of(const std::vector<Op*>& ops, int axis) const {
   std::vector<Accesses> all;
   for (const Op* op : ops) {
-    if (is_scattered(op->operands[0], axis)) continue;
-    const Access access = access_of(*op, axis);
+    const bool counted = op->opcode == Opcode::Store && is_counted(op->operands[0], axis);
+    if (!counted && is_scattered(op->operands[0], axis)) continue;
+    Access access = access_of(*op, axis);
+    if (counted)
+      access.width = 1, access.runs[size_t(axis)] = {access.bytes, op->operands[0]->type.shape[size_t(axis)]};
     const auto found = std::find_if(all.begin(), all.end(), [&](const Accesses& a) { return a.access == access; });
     if (found == all.end())
       all.push_back({access, times(*op)});
@@ -225,9 +228,9 @@ double MemoryLayouts::price_of(const std::vector<Accesses>& all, const LinearLay
   return price;
 }
 
-// Whether the places of neighbours along the axis follow from data, as those of loaded indices do. Each value is looked
-// at once, however many ways lead to it: in ciphers every value goes into several others.
-bool MemoryLayouts::is_scattered(const Value* places, int axis) const {
+// Whether places whose neighbours along the axis are apart are computed from the results of such ops. Each value is
+// looked at once, however many ways lead to it: in ciphers every value goes into several others.
+bool MemoryLayouts::comes_from(const Value* places, int axis, bool (*is_origin)(const Op&)) const {
   std::unordered_set<const Value*> seen;
   std::vector<const Value*> open{places};
   while (!open.empty()) {
@@ -236,10 +239,22 @@ bool MemoryLayouts::is_scattered(const Value* places, int axis) const {
     if (!v || !v->type.is_tile() || !v->def || !seen.insert(v).second) continue;
     const AxisInfo& facts = axis_.info(v);
     if (facts.contiguity[size_t(axis)] > 1 || facts.constancy[size_t(axis)] > 1) continue;
-    if (v->def->opcode == Opcode::Load || v->def->info().combines_in_order()) return true;
+    if (is_origin(*v->def)) return true;
     if (v->def->has(ir::Elementwise)) open.insert(open.end(), v->def->operands.begin(), v->def->operands.end());
   }
   return false;
+}
+
+// Whether the places of neighbours along the axis follow from data, as those of loaded indices do.
+bool MemoryLayouts::is_scattered(const Value* places, int axis) const {
+  return comes_from(places, axis,
+                    [](const Op& op) { return op.opcode == Opcode::Load || op.info().combines_in_order(); });
+}
+
+// Whether places follow each other from several beginnings on, which a gather gives, as those of a counting sort:
+// mostly side by side.
+bool MemoryLayouts::is_counted(const Value* places, int axis) const {
+  return comes_from(places, axis, [](const Op& op) { return op.opcode == Opcode::Gather; });
 }
 
 int MemoryLayouts::find_width(const Op& op, int axis) const {

@@ -83,7 +83,9 @@ class MemoryLayouts {
   std::vector<Accesses> accesses_of(const std::vector<ir::Op*>& ops, int axis) const;
   static int widest(const std::vector<Accesses>& all);
   static double price_of(const std::vector<Accesses>& all, const LinearLayout& layout, int held);
+  bool comes_from(const ir::Value* places, int axis, bool (*is_origin)(const ir::Op&)) const;
   bool is_scattered(const ir::Value* places, int axis) const;
+  bool is_counted(const ir::Value* places, int axis) const;
   double price_of_reductions(const Group& group, const LinearLayout& layout) const;
   std::vector<int> fewer_lanes(const Group& group, int width) const;
   LinearLayout thread_layout(const ir::Shape& shape, const std::vector<int>& order, const std::vector<Run>& held,
