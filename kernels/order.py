@@ -163,6 +163,13 @@ def elements_of_numbers(number, is_negative, ELEMENT: tl.constexpr, DESCENDING: 
         return bits.to(ELEMENT, bitcast=True)
 
 
+@triton.jit
+def in_order(digit, number):
+    """Digits of 15 bits at most, each above its number, in their order and of equal ones in that of the numbers, which are 0, 1, ... below
+    2^16: as the lower halves are in order, tl.sort moves them by the bits of the digits alone."""
+    return tl.sort(digit << 16 | number)
+
+
 def sort_configs():
     found = [triton.Config({"ROWS": rows}, num_warps=warps) for rows, warps in tiles_of_short_rows()]
     for warps, limit in [(4, None), (8, None), (8, 96), (8, 80), (8, 64), (8, 48), (16, 64), (16, 40), (16, None), (4, 128),

@@ -12,6 +12,7 @@ namespace {
 
 constexpr int64_t kPiece = 4096;  // keys that a program moves
 constexpr int64_t kDigitBits = 8;
+constexpr int64_t kFewPieces = 64, kParts = 4;  // of more pieces so many programs share the digits of a row
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -42,19 +43,22 @@ struct List {
 
 void sort(Device& device, const Operands& of, StreamHandle stream) {
   static const auto counting = by_order("count_digits"), moving = by_order("move_keys");
-  static const FlaggedKernel adding("sort_long_rows.py", "add_counts", {});
+  static const FlaggedKernel adding_few("sort_long_rows.py", "add_counts", {{"PARTS", int64_t(1)}}),
+      adding_many("sort_long_rows.py", "add_counts", {{"PARTS", kParts}});
   const int64_t rows = of.x.shape[0], cols = of.x.shape[1], pieces = ceil_div(cols, kPiece);
   const int64_t keys = rows * cols, num_counts = rows * pieces << kDigitBits;
   const size_t list = WorkspacePieces::rounded(size_t(keys) * sizeof(int32_t));
-  const Workspace workspace = device.workspace(stream, 4 * list + size_t(num_counts) * sizeof(int32_t));
+  const Workspace workspace =
+      device.workspace(stream, 4 * list + 2 * WorkspacePieces::rounded(size_t(num_counts) * sizeof(int32_t)));
   WorkspacePieces memory(workspace.partials);
   std::array<List, 2> lists{{{memory.take(Elem::I32, keys), memory.take(Elem::I32, keys)},
                              {memory.take(Elem::I32, keys), memory.take(Elem::I32, keys)}}};
-  const Arg counts = memory.take(Elem::I32, num_counts), none = nullptr;
+  const Arg counts = memory.take(Elem::I32, num_counts), starts = memory.take(Elem::I32, num_counts), none = nullptr;
   const Arg values_stride = integer(of.values.strides[0]), index_stride = integer(of.index ? of.index->strides[0] : 0);
   const Arg x_stride = integer(of.x.strides[0]), width = integer(cols);
   auto of_pieces = [&](const Config&) { return Grid{unsigned(rows * pieces)}; };
-  auto of_rows = [&](const Config&) { return Grid{unsigned(rows)}; };
+  const bool many = pieces > kFewPieces;
+  auto of_parts = [&](const Config&) { return Grid{unsigned((many ? kParts : 1) * rows)}; };
   const int passes = int(elem_bytes(of.x.elem) * 8 / kDigitBits);
   for (int pass = 0; pass < passes; ++pass) {
     const bool is_last = pass == passes - 1;
@@ -63,11 +67,13 @@ void sort(Device& device, const Operands& of, StreamHandle stream) {
     const Arg x = pass == 0 ? pointer(&of.x) : none, shift = int32_t(pass * kDigitBits);
     counting[of.descending].launch(device, tegula::detail::GridRef(of_pieces), stream,
                                    std::array<Arg, 6>{counts, from.keys, x, x_stride, width, shift});
-    adding.launch(device, tegula::detail::GridRef(of_rows), stream, std::array<Arg, 2>{counts, integer(pieces)});
+    (many ? adding_many : adding_few)
+        .launch(device, tegula::detail::GridRef(of_parts), stream, std::array<Arg, 3>{starts, counts, integer(pieces)});
     moving[of.descending].launch(
         device, tegula::detail::GridRef(of_pieces), stream,
-        std::array<Arg, 13>{to.keys, to.cols, is_last ? pointer(&of.values) : none, is_last ? pointer(of.index) : none,
-                            counts, from.keys, from.cols, x, values_stride, index_stride, x_stride, width, shift});
+        std::array<Arg, 14>{to.keys, to.cols, is_last ? pointer(&of.values) : none, is_last ? pointer(of.index) : none,
+                            counts, starts, from.keys, from.cols, x, values_stride, index_stride, x_stride, width,
+                            shift});
   }
 }
 

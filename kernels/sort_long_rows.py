@@ -9,7 +9,7 @@ two digits; the first digit has the elements themselves instead, and the last on
 import triton
 import triton.language as tl
 
-from order import elements_of, ranks_of
+from order import elements_of, in_order, ranks_of
 
 DIGITS = tl.constexpr(256)
 NEGATIVE_ZERO = tl.constexpr(-0x80000000)  # set in the column of a -0, which has the key of 0
@@ -35,11 +35,7 @@ def digit_of(key, shift):
     return (key >> shift) & (DIGITS - 1)
 
 
-def configs():
-    return [triton.Config({}, num_warps=8)]
-
-
-@triton.autotune(configs=configs(), key=[])
+@triton.autotune(configs=[triton.Config({}, num_warps=8)], key=[])
 @triton.jit
 def count_digits(counts_ptr, keys_ptr, x_ptr, x_stride, cols, shift, DESCENDING: tl.constexpr, PIECE: tl.constexpr):
     """counts[row][piece][digit] = how many keys of a piece of a row have a digit; the keys are those of x, if it is given."""
@@ -55,29 +51,43 @@ def count_digits(counts_ptr, keys_ptr, x_ptr, x_stride, cols, shift, DESCENDING:
     tl.store(counts_ptr + tl.program_id(0).to(tl.int64) * DIGITS + tl.arange(0, DIGITS), counts)
 
 
+@triton.autotune(configs=[triton.Config({}, num_warps=4), triton.Config({}, num_warps=8)], key=["pieces"])
+@triton.heuristics({"DEEP": lambda args: 16 if args["PARTS"] == 1 else 64})
 @triton.jit
-def add_counts(counts_ptr, pieces, DEEP: tl.constexpr = 16):
-    """Replaces the counts of a row by the places in it of the first key of each piece and digit. Not tuned: a second run on
-    the same counts would give others."""
-    row_counts = counts_ptr + tl.program_id(0).to(tl.int64) * pieces * DIGITS
-    digit = tl.arange(0, DIGITS)[None, :]
+def add_counts(starts_ptr, counts_ptr, pieces, PARTS: tl.constexpr, DEEP: tl.constexpr):
+    """starts[row][piece][digit] = the place in the row of the first key of a piece with a digit. A program has one of PARTS parts of a row's
+    digits, and looks at the counts of all."""
+    row = tl.program_id(0) // PARTS
+    part = tl.program_id(0) % PARTS
+    row_counts = counts_ptr + row.to(tl.int64) * pieces * DIGITS
+    row_starts = starts_ptr + row.to(tl.int64) * pieces * DIGITS
+    digit = tl.arange(0, DIGITS)
     total = tl.zeros([DEEP, DIGITS], tl.int32)
     for first in range(0, pieces, DEEP):
         piece = first + tl.arange(0, DEEP)[:, None]
-        total += tl.load(row_counts + piece.to(tl.int64) * DIGITS + digit, mask=piece < pieces, other=0)
+        total += tl.load(row_counts + piece.to(tl.int64) * DIGITS + digit[None, :], mask=piece < pieces, other=0)
     of_all = tl.sum(total, axis=0)
+    own_digit = part * (DIGITS // PARTS) + tl.arange(0, DIGITS // PARTS)
     start = tl.cumsum(of_all, axis=0) - of_all
-    for first in range(0, pieces, DEEP):
-        piece = first + tl.arange(0, DEEP)[:, None]
-        at = row_counts + piece.to(tl.int64) * DIGITS + digit
-        counts = tl.load(at, mask=piece < pieces, other=0)
-        tl.store(at, start[None, :] + tl.cumsum(counts, axis=0) - counts, mask=piece < pieces)
+    if PARTS > 1:
+        start = tl.gather(start, own_digit, 0)
+    for first in range(0, pieces, PARTS * DEEP):
+        piece = first + tl.arange(0, PARTS * DEEP)[:, None]
+        at = piece.to(tl.int64) * DIGITS + own_digit[None, :]
+        counts = tl.load(row_counts + at, mask=piece < pieces, other=0)
+        tl.store(row_starts + at, start[None, :] + tl.cumsum(counts, axis=0) - counts, mask=piece < pieces)
         start += tl.sum(counts, axis=0)
 
 
-@triton.autotune(configs=configs(), key=[])
+def moving_configs():
+    """With few registers, for several programs at a time."""
+    return [triton.Config({}, num_warps=warps, maxnreg=limit)
+            for warps, limit in [(16, 64), (8, 96), (8, 80), (16, 40), (8, 128), (16, 80), (4, 128)]]
+
+
+@triton.autotune(configs=moving_configs(), key=[])
 @triton.jit
-def move_keys(moved_keys_ptr, moved_cols_ptr, values_ptr, index_ptr, starts_ptr, keys_ptr, cols_ptr, x_ptr, values_stride,
+def move_keys(moved_keys_ptr, moved_cols_ptr, values_ptr, index_ptr, counts_ptr, starts_ptr, keys_ptr, cols_ptr, x_ptr, values_stride,
               index_stride, x_stride, cols, shift, DESCENDING: tl.constexpr, PIECE: tl.constexpr):
     """Moves the keys of a piece of a row, or those of x if it is given, to their places in the order of a digit; to values
     and index, if values is given."""
@@ -92,12 +102,14 @@ def move_keys(moved_keys_ptr, moved_cols_ptr, values_ptr, index_ptr, starts_ptr,
     else:
         key = tl.load(keys_ptr + row * cols + first + number, mask=first + number < cols, other=0)
         col = tl.load(cols_ptr + row * cols + first + number, mask=first + number < cols, other=0)
-    digit = tl.where(first + number < cols, digit_of(key, shift), DIGITS)
-    ordered = tl.sort(digit * PIECE + number)
-    from_number = ordered % PIECE
-    digit = tl.minimum(ordered // PIECE, DIGITS - 1)
-    counts = tl.histogram(digit, DIGITS, mask=first + number < cols)
-    starts = tl.load(starts_ptr + tl.program_id(0).to(tl.int64) * DIGITS + tl.arange(0, DIGITS))
+    # What stands behind the end comes last: no other number is as high.
+    digit = tl.where(first + number < cols, digit_of(key, shift), DIGITS - 1)
+    ordered = in_order(digit, number)
+    from_number = ordered & 0xFFFF
+    digit = ordered >> 16
+    of_piece = tl.program_id(0).to(tl.int64) * DIGITS + tl.arange(0, DIGITS)
+    counts = tl.load(counts_ptr + of_piece)
+    starts = tl.load(starts_ptr + of_piece)
     # Less the number of the digit's first key among the sorted ones of the piece.
     place = tl.gather(starts - (tl.cumsum(counts, axis=0) - counts), digit, 0) + number
     key = tl.gather(key, from_number, 0)

@@ -134,7 +134,7 @@ bool spread_weights(Device& device, const BoundCall& call, StreamHandle stream) 
   const Tensor& b = *call.tensor("b");
   const double weights = double(call.extent("N")) * double(call.extent("K")), rows = double(call.extent("M"));
   const bool packed = b.elem == Elem::U8;
-  const double saved = 2 * rows * weights * (packed ? 4.5e-10 : 3.5e-10);
+  const double saved = 2 * rows * weights * (packed ? 4.5e-10 : 3e-10);
   if (saved < kLaunch + weights * (packed ? 2.5 : 3) / kWritten) return false;
   multiply_spread_weights(device, call, stream);
   return true;
