@@ -267,8 +267,19 @@ Shared<LoadedKernel> KernelState::load_kernel(Device& device, std::span<const Ar
   std::string identity = source->identity();
   std::string source_key = identity.empty() ? "" : content_key({"source", identity, name(), spec, platform});
   const bool look = cache && !dump_requested();
-  if (look && !source_key.empty())
-    if (auto image = cache->find(source_key); image && !dsl::wants_ptxas(*image)) return device.load(std::move(*image));
+  std::optional<ImageCache::Making> making;
+  if (look && !source_key.empty()) {
+    const auto find = [&] {
+      auto image = cache->find(source_key);
+      return image && !dsl::wants_ptxas(*image) ? std::move(image) : std::nullopt;
+    };
+    auto image = find();
+    if (!image) {
+      making.emplace(*cache, source_key);
+      image = find();
+    }
+    if (image) return device.load(std::move(*image));
+  }
 
   bool has_messages = false;  // then the kernel is checked again by the next process, which tells them again
   auto func = build(types, options, target.sm, &has_messages);

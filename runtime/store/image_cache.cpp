@@ -386,6 +386,19 @@ void ImageCache::store_code(std::string_view key, std::string_view bytes) {
   if (writable_) write_entry(key, Kind::Code, bytes);
 }
 
+ImageCache::Making::Making(ImageCache& cache, std::string_view key) : cache_(cache), key_(key) {
+  std::unique_lock lock(cache_.making_);
+  cache_.made_.wait(lock, [&] { return cache_.made_now_.insert(key_).second; });
+}
+
+ImageCache::Making::~Making() {
+  {
+    std::lock_guard lock(cache_.making_);
+    cache_.made_now_.erase(key_);
+  }
+  cache_.made_.notify_all();
+}
+
 void ImageCache::store(std::string_view key, const KernelImage& image) {
   refuse_unsafe_folders();
   if (!writable_) return;

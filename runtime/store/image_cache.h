@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -64,6 +65,19 @@ class ImageCache {
   /// has grown past its size.
   void store(std::string_view key, const KernelImage& image);
 
+  /// Held while what find(key) does not find is made. Another thread of the process that is to make the same waits for
+  /// it, and finds it then.
+  class Making {
+   public:
+    Making(ImageCache& cache, std::string_view key);
+    ~Making();
+    Making(const Making&) = delete;
+
+   private:
+    ImageCache& cache_;
+    const std::string key_;
+  };
+
   /// The same for bytes that are no image, and have keys of their own: code of the emulator's.
   std::optional<std::string> find_code(std::string_view key);
   void store_code(std::string_view key, std::string_view bytes);
@@ -108,6 +122,9 @@ class ImageCache {
   int64_t max_bytes_;
   std::function<void(const std::string&)> warn_;
   std::atomic<bool> writable_{true};
+  std::mutex making_;
+  std::condition_variable made_;                 ///< told when something has been made
+  std::set<std::string, std::less<>> made_now_;  ///< keys; guarded by `making_`
   std::mutex telling_;
   std::set<std::string> told_;  ///< of files that stay as they are; guarded by `telling_`
 };

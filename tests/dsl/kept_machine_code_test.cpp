@@ -7,6 +7,8 @@
 #include <fstream>
 #include <map>
 #include <optional>
+#include <thread>
+#include <vector>
 
 #include "dsl/listing/assembler.h"
 #include "dsl/tegula.h"
@@ -91,17 +93,25 @@ class KeptMachineCode : public testing::Test {
     return std::count(std::istreambuf_iterator<char>(file), {}, '\n');
   }
 
-  /// What the GPU is given of the product, as a process would that has yet to look into the cache.
-  KernelImage load(int num_warps = 8) {
+  Kernel product() const {
     Program program = Program::parse(kProduct);
     program.set_cache(std::make_unique<ImageCache>(ImageCache::Options{.folder = folder_ / "cache"}));
+    return program.kernel("product");
+  }
+
+  void prepare(const Kernel& kernel, int num_warps) {
     const ArgType matrix{.elem = Elem::F16, .pointer = true, .divisible_by = 16};
     const ArgType number{.elem = Elem::I32, .divisible_by = 16};
     LaunchOptions options{.constexprs = {{"BLOCK_M", 128}, {"BLOCK_N", num_warps * 32}, {"BLOCK_K", 64}},
                           .num_warps = num_warps};
     options.num_stages = 3;
     const std::vector<ArgType> types{matrix, matrix, matrix, number, number};
-    program.kernel("product").prepare(gpu_, types, options);
+    kernel.prepare(gpu_, types, options);
+  }
+
+  /// What the GPU is given of the product, as a process would that has yet to look into the cache.
+  KernelImage load(int num_warps = 8) {
+    prepare(product(), num_warps);
     return loaded_;
   }
 
@@ -143,6 +153,17 @@ TEST_F(KeptMachineCode, IsMadeOnceAndLoadedFromThenOn) {
   EXPECT_EQ(text(first.cubin), "code");
   EXPECT_EQ(first.registers, 99);
   EXPECT_EQ(load(), first);
+  EXPECT_EQ(runs(), 1);
+}
+
+TEST_F(KeptMachineCode, IsMadeOnceForThreadsThatAskAtATime) {
+  environment_.set("TEGULA_PTXAS",
+                   program("ptxas", "echo run >> " + (folder_ / "runs").string() + "\nsleep .2\nprintf code > $out\n"));
+  const Kernel kernel = product();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { prepare(kernel, 8); });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(text(loaded_.cubin), "code");
   EXPECT_EQ(runs(), 1);
 }
 
