@@ -481,6 +481,9 @@ static Facts facts_of_parameters(const ir::Func& func, const AxisPremises& premi
     const Value* param = func.body.args[i].get();
     AxisInfo info = unknown(param);
     if (i < func.divisibility.size()) info.divisibility[0] = power_of_two_divisor(func.divisibility[i]);
+    if (premises.divisors)
+      if (const auto known = premises.divisors->find(param); known != premises.divisors->end())
+        info.divisibility[0] = std::max(info.divisibility[0], power_of_two_divisor(known->second));
     info.non_negative |= premises.no_negative_parameters;
     facts[param] = std::move(info);
   }

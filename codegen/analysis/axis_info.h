@@ -47,6 +47,8 @@ struct AxisInfo {
 struct AxisPremises {
   bool no_negative_parameters = false;  ///< facts are those of launches with none
   bool promises = true;                 ///< what `hint` says of runs and divisors
+  /// What a launch's parameters are multiples of, beside what the function tells. Null: nothing more.
+  const std::unordered_map<const ir::Value*, int64_t>* divisors = nullptr;
 };
 
 /// Facts for all values of a function by abstract interpretation to a fixed point over its loops.

@@ -27,8 +27,24 @@ using ir::Opcode;
 
 constexpr double kTicketRounds = 0.5;  // of a load an atomic operation takes whose result is used: the L2 cache answers
 constexpr double kWavefrontBytes = 128;  // of a warp's access, which takes a clock each of an SM
+constexpr int64_t kLine = 128;           // bytes, of the L2 cache
 
 int64_t element_bytes(const ir::Type& type) { return std::max(1, type.bits() / 8); }
+
+// What parameters are multiples of in a launch that code is specialised for as far as it tells them apart: strides may
+// be multiples of a line, as those are taken to be that are not known. Arrays begin with one, as allocators give them.
+std::unordered_map<const ir::Value*, int64_t> divisors_of_launch(const ir::Func& func, const CostInputs& inputs) {
+  constexpr int64_t kMostSpecialised = 16;
+  std::unordered_map<const ir::Value*, int64_t> divisors;
+  for (size_t i = 0; i < std::min(func.body.args.size(), func.divisibility.size()); ++i) {
+    if (func.divisibility[i] < kMostSpecialised) continue;
+    const ir::Value* param = func.body.args[i].get();
+    const auto known = inputs.arguments.find(param->name);
+    const bool is_known = known != inputs.arguments.end() && known->second > 0;
+    divisors[param] = is_known && !param->type.pointer ? known->second : kLine;
+  }
+  return divisors;
+}
 
 class WorkCounter {
  public:
@@ -38,6 +54,8 @@ class WorkCounter {
         target_(target),
         inputs_(inputs),
         axis_(axis),
+        divisors_(divisors_of_launch(func, inputs)),
+        addresses_(func, {.divisors = &divisors_}),
         values_(values),
         registers_(registers),
         warps_(func.num_warps()),
@@ -119,6 +137,7 @@ class WorkCounter {
     }
     bool reads = op.opcode != Opcode::Store;
     double total = elements * double(bytes) * times;
+    if (op.opcode == Opcode::AsyncCopy && type.is_tile()) sums_.split += total * (lines_of_copy(ptr) - 1);
     note_array(ptr, reads, total * std::min(sector_waste, 8.0));
     (reads ? sums_.read : sums_.written) += total;
     (reads ? sums_.read_traffic : sums_.write_traffic) += total * std::min(sector_waste, 8.0);
@@ -128,6 +147,17 @@ class WorkCounter {
     sums_.steps += instructions;
     sums_.slots += instructions * warps_;
     sums_.wavefronts += instructions * warps_ * std::max(1.0, double(width) * double(bytes) * 32 / kWavefrontBytes);
+  }
+
+  /// How much more lines than they fill asynchronous copies touch: eight threads at a time, of 16 bytes each.
+  double lines_of_copy(const ir::Value* ptr) const {
+    const ir::Type& type = ptr->type;
+    const AxisInfo& info = addresses_.info(ptr);
+    int along = 0;
+    for (int a = 1; a < type.rank(); ++a)
+      if (std::min(info.contiguity[a], type.shape[a]) > std::min(info.contiguity[along], type.shape[along])) along = a;
+    const int64_t run = std::min(info.contiguity[along], type.shape[along]) * std::max(1, elem_bits(type.elem) / 8);
+    return touched_by(std::min(run, kLine), info.divisibility[along]).lines;
   }
 
   /// What one iteration of a loop takes of an SM beside its instructions.
@@ -141,21 +171,13 @@ class WorkCounter {
     return std::max<double>(1, double(alloc_of(copy.operand(1))->get(ir::attr::slots)) - 2);
   }
 
-  /// How much more than they fill rows of a box touch, where the array's rows begin at other places of a line.
+  /// How much more than they fill rows of so many bytes touch that begin at any multiple of `step` bytes.
   struct Touched {
     double sectors = 1, lines = 1;
   };
-  Touched touched_by(const ir::Op& copy) const {
-    constexpr int64_t kSector = 32, kLine = 128;
-    const ir::Op* map = copy.operand(0)->def;
-    if (!map || map->opcode != Opcode::TensorMap) return {};
-    const ir::Type& box = map->result()->type;
-    const size_t rank = box.shape.size();
-    if (rank < 2) return {};
-    const auto stride = values_.integer(map->operand(int(2 * rank - 1)));
-    if (!stride) return {};
-    const int64_t row = box.shape.back() * element_bytes(box);
-    const int64_t step = std::gcd(*stride * element_bytes(box), kLine);
+  static Touched touched_by(int64_t row, int64_t step) {
+    constexpr int64_t kSector = 32;
+    step = std::gcd(step, kLine);
     Touched sums{0, 0};
     for (int64_t begin = 0; begin < kLine; begin += step) {
       sums.sectors += double((begin % kSector + row + kSector - 1) / kSector);
@@ -163,6 +185,17 @@ class WorkCounter {
     }
     const double rows = double(kLine / step);
     return {sums.sectors / rows / std::ceil(double(row) / kSector), sums.lines / rows / std::ceil(double(row) / kLine)};
+  }
+
+  static Touched touched_by(const LaunchValues& values, const ir::Op& copy) {
+    const ir::Op* map = copy.operand(0)->def;
+    if (!map || map->opcode != Opcode::TensorMap) return {};
+    const ir::Type& box = map->result()->type;
+    const size_t rank = box.shape.size();
+    if (rank < 2) return {};
+    const auto stride = values.integer(map->operand(int(2 * rank - 1)));
+    if (!stride) return {};
+    return touched_by(box.shape.back() * element_bytes(box), *stride * element_bytes(box));
   }
 
   /// The part of a box that lies in an array which is smaller than it: the rest is zeros that come from nowhere.
@@ -181,7 +214,7 @@ class WorkCounter {
     const ir::Type& place = op.operand(1)->type;
     const double bytes = double(place.num_elements() * element_bytes(place)) * part_within(op);
     const double own = op.get(ir::attr::multicast) < 0 ? bytes : bytes / blocks_;
-    const Touched touched = touched_by(op);
+    const Touched touched = touched_by(values_, op);
     sums_.read += own * times;
     sums_.read_traffic += own * touched.sectors * times;
     sums_.split += own * (touched.lines - 1) * times;
@@ -400,6 +433,8 @@ class WorkCounter {
   const Target& target_;
   const CostInputs& inputs_;
   const AxisAnalysis& axis_;
+  const std::unordered_map<const ir::Value*, int64_t> divisors_;
+  const AxisQuery addresses_;  ///< of this launch
   LaunchValues& values_;
   RegisterPressure& registers_;
   const int warps_, groups_;                                           // of a group; that run a program

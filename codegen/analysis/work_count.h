@@ -23,7 +23,7 @@ struct Work {
   double product_steps = 0;                                  ///< iterations of loops around products; of these:
   double step_tensor = 0, step_shared = 0, step_copied = 0;  ///< clocks of tensor cores; bytes
   double step_ahead = 0;                                     ///< iterations that copies run ahead, summed up
-  double split = 0;                                          ///< bytes of second lines that boxes touch
+  double split = 0;                                          ///< bytes of second lines that copies touch
   double fills = 0;                                          ///< rounds of loads before and after all loops
 
   void scale(double by) {

@@ -317,6 +317,23 @@ TEST(Cost, BoxesOfTwoLinesTakeLonger) {
   EXPECT_NEAR(memory(4096 + 64), memory(4096), 0.02 * memory(4096));
 }
 
+// So do copies by threads, of which eight take 128 bytes at a time, however long the rows are.
+TEST(Cost, CopiesOfTwoLinesTakeLonger) {
+  const auto memory = [](int64_t depth, int step) {
+    CostInputs inputs{
+        .programs = 64 * 64,
+        .arguments = {{"M", 8192}, {"N", 8192}, {"K", depth}, {"stride_am", depth}, {"stride_bk", 8192}},
+        .array_bytes = {{"a_ptr", 2 * 8192 * depth}, {"b_ptr", 2 * 8192 * depth}, {"c_ptr", 2 * 8192 * 8192}}};
+    Launch launch = matmul(128, 128, step, 8);
+    launch.options.bulk_copies = 1;
+    return estimate(launch, inputs).memory_us / double(depth);
+  };
+  for (int step : {64, 128}) {
+    EXPECT_GT(memory(4096 + 16, step), 1.2 * memory(4096, step)) << step;
+    EXPECT_NEAR(memory(4096 + 64, step), memory(4096, step), 0.02 * memory(4096, step)) << step;
+  }
+}
+
 // Of a box that reaches beyond all rows of an array no more comes from memory than the rows that there are.
 TEST(Cost, BoxesBeyondAnArrayReadLess) {
   const auto read = [](int64_t rows) {
