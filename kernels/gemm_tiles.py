@@ -184,12 +184,16 @@ def best_extent(across, along, width, least, more, blocks=1, products=1):
 
 
 def of_few_rows(M, N):
-    """Tiles of all rows of a product of up to 64, with as many columns as give each multiprocessor a tile: a product that waits for
-    memory takes as long as its busiest multiprocessor. Instructions take 64 rows, and any multiple of 8 columns."""
+    """Tiles of all rows of a product of up to 64. A product that waits for memory takes as long as its busiest multiprocessor:
+    some have as many columns as give each a tile, by instructions that take 64 rows and any multiple of 8 columns. The others are
+    of the transposed product, whose instructions take 64 columns of B and no more rows than there are."""
     columns = best_extent(M, N, 64, 24, 24)
     found = []
     for k, blocks in [(64, 1), (128, 1), (64, 2)]:
         found.append(tile(64, columns * blocks, k, 4, max(2, stages_of(64, columns) * 64 // k), blocks=blocks))
+    rows = triton.cdiv(M, 8) * 8
+    for n, stages, blocks in [(64, 10, 1), (128, 5, 1), (128, 10, 1), (128, 10, 2)]:
+        found.append(tile(rows, n, 64, 4, min(stages, stages_of(rows, n // blocks)), 8, 0, 0, True, blocks=blocks))
     return found
 
 
