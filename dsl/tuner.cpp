@@ -83,7 +83,8 @@ TuningProblem describe_problem(const KernelState& state, const Device& device, c
 std::string chosen_key(const TuningProblem& problem) { return problem.gpu + "\n" + problem.key; }
 
 class Tuning {
-  static constexpr size_t kMaxNamed = 10;  ///< configurations in one warning
+  static constexpr size_t kMaxNamed = 10;    ///< configurations in one warning
+  static constexpr size_t kFewestTimed = 4;  ///< whatever the model says
 
  public:
   Tuning(KernelState& state, Device& device, GridRef grid, const LaunchOptions& options, std::span<const Arg> args,
@@ -189,13 +190,25 @@ class Tuning {
       twins_.emplace_back(c.id, first.at(c.code));
       return true;
     });
+    const size_t most = most_timed(), near = most_timed_by_prediction();
     size_t place = 0;
-    const size_t most = most_timed();
-    if (most > 0) std::erase_if(candidates_, [&](const Candidate& c) { return place++ >= most && c.id != incumbent; });
+    std::erase_if(candidates_, [&](const Candidate& c) {
+      const size_t at = place++;
+      return c.id != incumbent && ((most > 0 && at >= most) || at >= near);
+    });
   }
 
   /// 0: all.
   size_t most_timed() const { return environment_says("all") ? 0 : size_t(launch_.state.autotune->top_k); }
+
+  // How many of the ranked candidates the model has near enough to the first one.
+  size_t most_timed_by_prediction() const {
+    const double within = launch_.state.autotune->within;
+    if (environment_says("all") || within <= 0) return candidates_.size();
+    const double limit = within * candidates_.front().predicted_us;
+    const auto near = std::ranges::count_if(candidates_, [&](const Candidate& c) { return c.predicted_us <= limit; });
+    return std::max(kFewestTimed, size_t(near));
+  }
 
   // What was found out about a candidate holds for those with its code too.
   void store_twins() {
@@ -216,8 +229,10 @@ class Tuning {
     const Candidate* best = winner ? find(*winner) : nullptr;
     if (!best) return false;
     std::vector<TuningResult> rows = known();
-    const size_t most = most_timed();
-    if (rows.size() < (most > 0 ? std::min(most, candidates_.size()) : candidates_.size())) return false;
+    size_t enough = candidates_.size();
+    if (const size_t most = most_timed(); most > 0) enough = std::min(enough, most);
+    if (launch_.state.autotune->within > 0 && !environment_says("all")) enough = std::min(enough, kFewestTimed);
+    if (rows.size() < enough) return false;
     report_.results = std::move(rows);
     choose(*best);
     return true;

@@ -299,7 +299,7 @@ class Reader {
       checker_.error(a.loc, fmt::format("prune_configs_by takes a dict, found {}", dsl::describe(a.value)));
       return;
     }
-    const std::vector<std::string> known = {"early_config_prune", "perf_model", "top_k"};
+    const std::vector<std::string> known = {"early_config_prune", "perf_model", "top_k", "within"};
     for (const auto& [key, value] : dict->items) {
       std::string name = key.is<std::string>() ? key.as<std::string>() : dsl::describe(key);
       if (name == "prune_num_stages_by") continue;  // of an older Triton; today's ignores it
@@ -316,6 +316,8 @@ class Reader {
         };
       } else if (const auto* count = value.get_if<dsl::Int>(); name == "top_k" && count) {
         out.top_k = int(std::clamp(count->to_double(), 0.0, 1e6));
+      } else if (const auto* factor = value.get_if<double>(); name == "within" && factor) {
+        out.within = *factor;
       }
     }
   }

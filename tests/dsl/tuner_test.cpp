@@ -373,6 +373,23 @@ TEST_F(Tuner, OnlyTheModelsFavouritesAreTimed) {
   EXPECT_EQ(gpu.launches().size(), launches);
 }
 
+TEST_F(Tuner, WhatTheModelHasFarBehindIsNotTimed) {
+  FakeGpu gpu;
+  Autotune tuning;
+  for (int block : {32, 64, 128, 256, 512, 65536}) tuning.configs.push_back(config({{"BLOCK", block}}));
+  Buffer in(gpu, 1 << 20), out(gpu, 1 << 20);
+  const std::array<Arg, 3> args{Arg(out.as<float>()), Arg(in.as<float>()), Arg(1 << 18)};
+  const auto timed = [&](double within) {
+    tuning.within = within;
+    auto grid = [](const Config& c) { return Grid{unsigned(((1 << 18) + c["BLOCK"] - 1) / c["BLOCK"])}; };
+    return kernel().autotune(tuning).tune(gpu, detail::GridRef(grid), {}, args).timed;
+  };
+  EXPECT_EQ(timed(1), 4);
+  EXPECT_EQ(timed(1), 0);  // the store knows enough
+  EXPECT_EQ(timed(1e6), 0);
+  EXPECT_EQ(timed(0), 2);
+}
+
 // A number of stages that shows in no code, as nothing is pipelined, makes no candidate of its own.
 TEST_F(Tuner, EqualCodeIsTimedOnce) {
   FakeGpu gpu;

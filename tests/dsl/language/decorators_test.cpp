@@ -209,6 +209,10 @@ TEST(Decorators, Hooks) {
   EXPECT_FALSE(tune->pre_hook);
   EXPECT_FALSE(tune->prune);
   EXPECT_EQ(tune->top_k, 3);
+  EXPECT_EQ(tune->within, 0);
+  tune = autotune(configs + "prune_configs_by={'within': 1.5})");
+  ASSERT_TRUE(tune);
+  EXPECT_EQ(tune->within, 1.5);
   tune = autotune(
       "@triton.autotune([triton.Config({'BLOCK': 1}, pre_hook=lambda a: 0), triton.Config({'BLOCK': 2})], ['n'])");
   ASSERT_TRUE(tune);
