@@ -316,8 +316,9 @@ class Reader {
         };
       } else if (const auto* count = value.get_if<dsl::Int>(); name == "top_k" && count) {
         out.top_k = int(std::clamp(count->to_double(), 0.0, 1e6));
-      } else if (const auto* factor = value.get_if<double>(); name == "within" && factor) {
-        out.within = *factor;
+      } else if (name == "within") {
+        if (const auto* factor = value.get_if<double>()) out.within = *factor;
+        if (const auto* factor = value.get_if<dsl::Int>()) out.within = factor->to_double();
       }
     }
   }

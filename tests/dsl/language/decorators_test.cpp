@@ -213,6 +213,9 @@ TEST(Decorators, Hooks) {
   tune = autotune(configs + "prune_configs_by={'within': 1.5})");
   ASSERT_TRUE(tune);
   EXPECT_EQ(tune->within, 1.5);
+  tune = autotune(configs + "prune_configs_by={'within': 2})");
+  ASSERT_TRUE(tune);
+  EXPECT_EQ(tune->within, 2);
   tune = autotune(
       "@triton.autotune([triton.Config({'BLOCK': 1}, pre_hook=lambda a: 0), triton.Config({'BLOCK': 2})], ['n'])");
   ASSERT_TRUE(tune);
