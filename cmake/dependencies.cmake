@@ -35,7 +35,7 @@ find_library(ZLIB_ARCHIVE libz.a REQUIRED)
 find_library(SQLITE libsqlite3.a REQUIRED)
 
 llvm_map_components_to_libnames(LLVM_LIBRARIES
-  core support analysis passes ipo linker bitreader bitwriter irreader nvptxcodegen nvptxinfo nvptxdesc
+  core support analysis scalaropts instcombine ipo linker bitreader bitwriter irreader nvptxcodegen nvptxinfo nvptxdesc
   x86codegen x86asmparser x86info x86desc orcjit target mc)
 separate_arguments(LLVM_DEFINITIONS_LIST NATIVE_COMMAND "${LLVM_DEFINITIONS}")
 # LLVM's package names the shared libz, libzstd and libz3 here; the first two also exist as archives, and nothing we

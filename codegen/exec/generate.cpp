@@ -6,13 +6,28 @@
 #include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/IRReader/IRReader.h>
-#include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/SourceMgr.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
+#include <llvm/Transforms/IPO/AlwaysInliner.h>
+#include <llvm/Transforms/IPO/GlobalDCE.h>
+#include <llvm/Transforms/InstCombine/InstCombine.h>
+#include <llvm/Transforms/Scalar/ADCE.h>
+#include <llvm/Transforms/Scalar/CorrelatedValuePropagation.h>
+#include <llvm/Transforms/Scalar/EarlyCSE.h>
+#include <llvm/Transforms/Scalar/IndVarSimplify.h>
+#include <llvm/Transforms/Scalar/LICM.h>
+#include <llvm/Transforms/Scalar/LoopDeletion.h>
+#include <llvm/Transforms/Scalar/LoopPassManager.h>
+#include <llvm/Transforms/Scalar/LoopRotation.h>
+#include <llvm/Transforms/Scalar/LoopUnrollPass.h>
+#include <llvm/Transforms/Scalar/Reassociate.h>
+#include <llvm/Transforms/Scalar/SCCP.h>
+#include <llvm/Transforms/Scalar/SROA.h>
 
 #include <chrono>
 
+#include "codegen/exec/llvm_passes.h"
 #include "codegen/exec/merge_loads.h"
 #include "codegen/exec/module_stash.h"
 #include "codegen/exec/narrow_offsets.h"
@@ -62,46 +77,6 @@ std::string text_of(const llvm::Module& module) {
   return text;
 }
 
-// Little of what -O3 does finds anything in tile code, which has no variables in memory and is one block but for its
-// loops and branches; its rounds over straight lines of ten thousand instructions took three times as long for the same
-// machine code within a thousandth. Each of these changes registers or code of some kernel. Combining instructions once
-// more ahead of `reassociate` took 4 % of the compilation, and the code was longer; eliminating common subexpressions
-// once more there, or by `gvn`, 1 % each, for the same code.
-struct Step {
-  const char* passes;
-  bool always;  ///< also where `brief`; what is left out there finds a percent of the instructions at most
-};
-constexpr Step kOptimize[] = {
-    {"simplify-blocks,sroa,early-cse,sccp,reassociate,loop-mssa(licm,loop-rotate,licm),simplify-blocks", true},
-    {"share-steps", true},
-    {"instcombine<no-verify-fixpoint>", false},
-    {"loop(indvars,loop-deletion,loop-unroll-full)", true},
-    {"early-cse", false},
-    {"correlated-propagation", true},
-    {"adce,simplify-blocks,loop-unroll", false},
-    {"instcombine<no-verify-fixpoint>,simplify-blocks", true},
-};
-
-// Each pass over so many instructions is a large part of a second, and the assembler numbers values and combines
-// instructions as well.
-constexpr unsigned kManyInstructions = 1 << 14;
-
-std::string optimize_pipeline(bool brief) {
-  std::vector<const char*> steps;
-  for (const Step& step : kOptimize)
-    if (step.always || !brief) steps.push_back(step.passes);
-  return fmt::format("always-inline,globaldce,function({})", fmt::join(steps, ","));
-}
-
-// A twentieth of the time, for code of half as many instructions again. The emulator's code runs no slower for it:
-// what runs for long its own compiler optimises.
-constexpr const char* kFew = "always-inline,globaldce,function(simplify-blocks,sroa,early-cse)";
-
-// Mathematical functions stay calls until the end: a tile has many, and each is as long as the rest of the kernel. Then
-// those with few calls are inlined.
-constexpr const char* kInlineOwn = "always-inline";
-constexpr const char* kInline = "always-inline,function(sroa,early-cse,instcombine<no-verify-fixpoint>)";
-
 // Passes of our own among LLVM's.
 struct ShareSteps : llvm::PassInfoMixin<ShareSteps> {
   llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager&) {
@@ -115,33 +90,68 @@ struct SimplifyBlocks : llvm::PassInfoMixin<SimplifyBlocks> {
   }
 };
 
-bool add_own_pass(llvm::StringRef name, llvm::FunctionPassManager& passes,
-                  llvm::ArrayRef<llvm::PassBuilder::PipelineElement>) {
-  if (name == "share-steps")
-    passes.addPass(ShareSteps());
-  else if (name == "simplify-blocks")
-    passes.addPass(SimplifyBlocks());
-  else
-    return false;
-  return true;
+llvm::SROAPass promote() { return llvm::SROAPass(llvm::SROAOptions::ModifyCFG); }
+llvm::InstCombinePass combine() { return llvm::InstCombinePass(llvm::InstCombineOptions().setVerifyFixpoint(false)); }
+
+template <class Manager, class... Passes>
+Manager in_order(Passes... passes) {
+  Manager all;
+  (all.addPass(std::move(passes)), ...);
+  return all;
 }
 
-void run_passes(llvm::Module& module, llvm::TargetMachine& machine, const std::string& pipeline) {
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager sccs;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder(&machine);
-  builder.registerPipelineParsingCallback(add_own_pass);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(sccs);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, sccs, modules);
-  llvm::ModulePassManager passes;
-  llvm::Error error = builder.parsePassPipeline(passes, pipeline);
-  TEGULA_CHECK(!error, "{}", llvm::toString(std::move(error)));
-  passes.run(module, modules);
+template <class... Passes>
+auto over_loops(bool memory_ssa, Passes... passes) {
+  return llvm::createFunctionToLoopPassAdaptor(in_order<llvm::LoopPassManager>(std::move(passes)...), memory_ssa);
+}
+
+// Inlined calls first, then the passes over each function.
+llvm::ModulePassManager over_functions(llvm::FunctionPassManager passes) {
+  return in_order<llvm::ModulePassManager>(llvm::AlwaysInlinerPass(), llvm::GlobalDCEPass(),
+                                           llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
+}
+
+// Little of what -O3 does finds anything in tile code, which has no variables in memory and is one block but for its
+// loops and branches; its rounds over straight lines of ten thousand instructions took three times as long for the same
+// machine code within a thousandth. Each of these changes registers or code of some kernel. Combining instructions once
+// more ahead of `reassociate` took 4 % of the compilation, and the code was longer; eliminating common subexpressions
+// once more there, or by `gvn`, 1 % each, for the same code.
+//
+// `brief` leaves out what finds a percent of the instructions at most.
+llvm::ModulePassManager optimizing(bool brief) {
+  auto passes = in_order<llvm::FunctionPassManager>(
+      SimplifyBlocks(), promote(), llvm::EarlyCSEPass(), llvm::SCCPPass(), llvm::ReassociatePass(),
+      over_loops(true, llvm::LICMPass(llvm::LICMOptions()), llvm::LoopRotatePass(),
+                 llvm::LICMPass(llvm::LICMOptions())),
+      SimplifyBlocks(), ShareSteps());
+  if (!brief) passes.addPass(combine());
+  passes.addPass(over_loops(false, llvm::IndVarSimplifyPass(), llvm::LoopDeletionPass(), llvm::LoopFullUnrollPass()));
+  if (!brief) passes.addPass(llvm::EarlyCSEPass());
+  passes.addPass(llvm::CorrelatedValuePropagationPass());
+  if (!brief)
+    passes.addPass(in_order<llvm::FunctionPassManager>(llvm::ADCEPass(), SimplifyBlocks(), llvm::LoopUnrollPass()));
+  passes.addPass(in_order<llvm::FunctionPassManager>(combine(), SimplifyBlocks()));
+  return over_functions(std::move(passes));
+}
+
+// Each pass over so many instructions is a large part of a second, and the assembler numbers values and combines
+// instructions as well.
+constexpr unsigned kManyInstructions = 1 << 14;
+
+// A twentieth of the time, for code of half as many instructions again. The emulator's code runs no slower for it:
+// what runs for long its own compiler optimises.
+llvm::ModulePassManager tidying() {
+  return over_functions(in_order<llvm::FunctionPassManager>(SimplifyBlocks(), promote(), llvm::EarlyCSEPass()));
+}
+
+// Mathematical functions stay calls until the end: a tile has many, and each is as long as the rest of the kernel. Then
+// those with few calls are inlined.
+llvm::ModulePassManager inlining(lower::Inlined inlined) {
+  auto passes = in_order<llvm::ModulePassManager>(llvm::AlwaysInlinerPass());
+  if (inlined != lower::Inlined::Own)
+    passes.addPass(llvm::createModuleToFunctionPassAdaptor(
+        in_order<llvm::FunctionPassManager>(promote(), llvm::EarlyCSEPass(), combine())));
+  return passes;
 }
 
 void check_valid(const llvm::Module& module, const char* after) {
@@ -215,7 +225,7 @@ std::string ptx_of_module(std::string_view ir, const Target& target) {
 static void optimize(llvm::Module& module, llvm::TargetMachine& machine, const CompileOptions& options, bool has_dots) {
   lower::link_libclc(module);
   const bool few = options.emulator && !options.all_passes;
-  run_passes(module, machine, few ? kFew : optimize_pipeline(module.getInstructionCount() >= kManyInstructions));
+  run_llvm_passes(module, machine, few ? tidying() : optimizing(module.getInstructionCount() >= kManyInstructions));
   for (llvm::Function& function : module) {
     merge_loads(function);
     pair_divisions(function);
@@ -229,8 +239,7 @@ static void optimize(llvm::Module& module, llvm::TargetMachine& machine, const C
   }
   const auto written_out = [&](llvm::Function& f) { return !options.emulator && write_out_calls_of(f); };
   const lower::Inlined inlined = lower::inline_functions(module, written_out);
-  if (inlined != lower::Inlined::Nothing)
-    run_passes(module, machine, inlined == lower::Inlined::Own ? kInlineOwn : kInline);
+  if (inlined != lower::Inlined::Nothing) run_llvm_passes(module, machine, inlining(inlined));
   if (options.emulator) return;
   for (llvm::Function& function : module) {
     sink_indices(function);

@@ -1,7 +1,5 @@
 #include "codegen/exec/emulator/jit.h"
 
-#include <llvm/Analysis/CGSCCPassManager.h>
-#include <llvm/Analysis/LoopAnalysisManager.h>
 #include <llvm/Analysis/TargetTransformInfo.h>
 #include <llvm/ExecutionEngine/Orc/AbsoluteSymbols.h>
 #include <llvm/ExecutionEngine/Orc/CompileUtils.h>
@@ -13,7 +11,6 @@
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/IRReader/IRReader.h>
-#include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/SourceMgr.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Target/TargetMachine.h>
@@ -35,6 +32,7 @@
 #include "codegen/exec/emulator/soft_float.h"
 #include "codegen/exec/emulator/to_bytecode.h"
 #include "codegen/exec/fatal_errors.h"
+#include "codegen/exec/llvm_passes.h"
 #include "codegen/exec/module_stash.h"
 #include "codegen/ir/verify_steps.h"
 #include "codegen/lower/llvm_headers.h"
@@ -180,19 +178,9 @@ void check_externals(const llvm::Module& module, const KernelImage& image) {
 
 /// The module was optimised for the GPU already; what calls of the bodies add is little.
 void combine_instructions(llvm::Module& module, llvm::TargetMachine& machine) {
-  llvm::LoopAnalysisManager lam;
-  llvm::FunctionAnalysisManager fam;
-  llvm::CGSCCAnalysisManager cgam;
-  llvm::ModuleAnalysisManager mam;
-  llvm::PassBuilder builder(&machine);
-  builder.registerModuleAnalyses(mam);
-  builder.registerCGSCCAnalyses(cgam);
-  builder.registerFunctionAnalyses(fam);
-  builder.registerLoopAnalyses(lam);
-  builder.crossRegisterProxies(lam, fam, cgam, mam);
   llvm::ModulePassManager passes;
   passes.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::InstCombinePass()));
-  passes.run(module, mam);
+  run_llvm_passes(module, machine, std::move(passes));
 }
 
 /// x * y + z, or with either sign, as one fma if the code allows that; null if not.
