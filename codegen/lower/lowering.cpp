@@ -467,9 +467,8 @@ llvm::Value* Lowering::shared_address(int64_t offset) {
 // ----------------------------------------------------------------------------------- layouts to index arithmetic
 
 llvm::Value* Lowering::thread_part(const LinearLayout& layout, Dim out) {
-  auto key = std::pair(layout.to_string(), int(out));
-  auto it = warps_.thread_parts.find(key);
-  if (it != warps_.thread_parts.end()) return it->second;
+  auto& known = warps_.thread_parts[out];
+  if (auto it = known.find(layout); it != known.end()) return it->second;
   llvm::Value *tid = thread(), *block = layout.in_bits(Dim::Block) ? block_of_cluster() : nullptr, *sum = nullptr;
   llvm::IRBuilder<>::InsertPointGuard guard(b);
   b.SetInsertPoint(warps_.begin);
@@ -497,7 +496,7 @@ llvm::Value* Lowering::thread_part(const LinearLayout& layout, Dim out) {
   combine(tid, of_thread);
   combine(block, of_block);
   if (!sum) sum = i32(0);
-  return warps_.thread_parts[key] = sum;
+  return known[layout] = sum;
 }
 
 llvm::Value* Lowering::element_address(llvm::Value* base, const LinearLayout& to_offset, int r, int bytes) {

@@ -13,6 +13,7 @@
 #include "codegen/analysis/owned_values.h"
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/ir.h"
+#include "codegen/layout/layout_hash.h"
 #include "codegen/lower/hw.h"
 #include "codegen/lower/llvm_headers.h"
 #include "codegen/target/target.h"
@@ -213,7 +214,7 @@ class Lowering {
     bool one_thread = false;             // alone runs the code
     llvm::Instruction* begin = nullptr;  // what is computed once goes ahead of it
     llvm::Value *thread = nullptr, *first_thread = nullptr, *elected = nullptr, *block = nullptr, *group = nullptr;
-    std::map<std::pair<std::string, int>, llvm::Value*> thread_parts;
+    std::map<Dim, std::unordered_map<LinearLayout, llvm::Value*, LayoutHash>> thread_parts;
     std::map<int, llvm::Value*> elected_of;
   };
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <map>
-#include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -11,6 +11,7 @@
 #include "codegen/ir/builder.h"
 #include "codegen/ir/flow.h"
 #include "codegen/layout/axis_order.h"
+#include "codegen/layout/layout_hash.h"
 #include "codegen/layout/makers.h"
 #include "codegen/passes/layout_rules.h"
 #include "runtime/base/check.h"
@@ -76,9 +77,9 @@ class Materialiser {
   }
   /// One object for equal layouts, so that types are compared quickly.
   LayoutRef intern(const LinearLayout& layout) {
-    LayoutRef& known = interned_[layout.to_string()];
-    if (!known) known = std::make_shared<LinearLayout>(layout);
-    return known;
+    auto known = interned_.find(layout);
+    if (known == interned_.end()) known = interned_.insert(std::make_shared<LinearLayout>(layout)).first;
+    return *known;
   }
 
   /// The value in another layout, available before `user`.
@@ -179,7 +180,7 @@ class Materialiser {
 
   const LayoutMap& layouts_;
   MemoryLayouts& memory_;
-  std::map<std::string, LayoutRef> interned_;
+  std::unordered_set<LayoutRef, LayoutHash, EqualLayouts> interned_;
   std::map<std::pair<Value*, const LinearLayout*>, Value*> converted_;
 };
 

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <random>
 #include <set>
+#include <unordered_set>
 
 #include "codegen/layout/byte_transpose.h"
 #include "codegen/layout/gf2.h"
+#include "codegen/layout/layout_hash.h"
 #include "codegen/layout/linear_layout.h"
 #include "codegen/layout/makers.h"
 #include "runtime/base/internal_error.h"
@@ -75,6 +77,23 @@ TEST(LinearLayout, Lesson) {
   EXPECT_EQ(l.tile_shape(), (std::vector<int64_t>{4, 4}));
   EXPECT_EQ(l.contiguous_registers(1), 2);
   EXPECT_EQ(l.contiguous_registers(0), 1);
+}
+
+TEST(LinearLayout, KeysOfUnorderedContainers) {
+  const char* texts[] = {"register=[], lane=[[1],[2]] -> dim0:4",       "register=[[1]], lane=[[2]] -> dim0:4",
+                         "register=[[2]], lane=[[1]] -> dim0:4",        "register=[[0]], lane=[[1],[2]] -> dim0:4",
+                         "register=[3*[4]], lane=[[1],[2]] -> dim0:12", "register=[], warp=[[1],[2]] -> dim0:4"};
+  std::unordered_set<LayoutRef, LayoutHash, EqualLayouts> known;
+  std::set<size_t> hashes;
+  for (const char* text : texts) {
+    const LinearLayout layout = *LinearLayout::parse(text, nullptr);
+    EXPECT_EQ(known.find(layout), known.end()) << text;
+    known.insert(std::make_shared<LinearLayout>(layout));
+    EXPECT_FALSE(known.insert(std::make_shared<LinearLayout>(layout)).second) << text;
+    EXPECT_EQ(**known.find(layout), layout);
+    hashes.insert(LayoutHash()(layout));
+  }
+  EXPECT_EQ(hashes.size(), std::size(texts));
 }
 
 TEST(LinearLayout, Product) {
