@@ -7,6 +7,7 @@
 #include <iterator>
 #include <random>
 
+#include "codegen/exec/emulator/fibers.h"
 #include "runtime/base/float16.h"
 #include "tests/codegen/exec/emulator_kernels.h"
 
@@ -578,6 +579,21 @@ TEST(Emulator, SoftmaxOf4096By4096) {
       ASSERT_NEAR(result[size_t(row) * kColumns + i], expected, 2e-6 * expected) << row << " " << i;
     }
   }
+}
+
+// A thread that needs more than its stack ends the process, and does not write into the stack below.
+TEST(EmulatorDeathTest, StacksAreGuarded) {
+  constexpr size_t kBytes = 32 << 10, kPages = 3 * 4096;  // what the pool adds: room for tops, the guard
+  emulator::StackPool pool(kBytes);
+  pool.reserve(2);
+  emulator::Fiber fiber;
+  pool.start(fiber, 1, [](boost::context::detail::transfer_t) {});
+  auto* const top = static_cast<volatile char*>(fiber.context);
+  for (size_t i = 0; i < kBytes; ++i) top[-ptrdiff_t(i)] = 0;
+  auto overflow = [&] {
+    for (size_t i = kBytes; i < kBytes + kPages; ++i) top[-ptrdiff_t(i)] = 0;
+  };
+  EXPECT_DEATH(overflow(), "");
 }
 
 }  // namespace
