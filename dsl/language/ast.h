@@ -165,7 +165,7 @@ struct Class {
   std::vector<Method> methods;
 };
 
-/// A statement of the module that changes what globals are: a loop, x += ..., x.append(...).
+/// A statement of the module that may change what globals are: a loop, x += ..., x.append(...), f(x).
 struct GlobalChange {
   StmtPtr statement;
   std::vector<Condition> conditions;  ///< as of a function

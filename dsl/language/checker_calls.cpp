@@ -185,7 +185,10 @@ Val Checker::call_method(const Val& object, const Expr& callee, std::vector<Argu
 
 // ---- jit functions
 
+// In host code one value for all calls, which therefore does not change; a kernel has no state.
 Val Checker::default_value(const Param& param) {
+  if (host_)
+    if (auto it = defaults_.find(&param); it != defaults_.end()) return it->second;
   Frame frame, *caller = frame_;
   frame.parent = caller;
   frame_ = &frame;
@@ -193,6 +196,10 @@ Val Checker::default_value(const Param& param) {
   frame_ = caller;
   if (value.is_value())
     return error(param.loc, fmt::format("the default of '{}' is no compile-time value", param.name));
+  if (host_ && !value.is_poison()) {
+    keep(value, fmt::format("the default of '{}'", param.name));
+    defaults_[&param] = value;
+  }
   return value;
 }
 

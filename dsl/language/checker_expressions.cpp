@@ -343,6 +343,7 @@ Val Checker::eval_ternary(const Expr& e) {
                  "cast one of them with .to(...)");
   }
   dsl::finish_if(sema_, join);
+  for (const Val& side : sides) keep_shared("", side, *merged);
   // A scalar choice between values that cost nothing to have both is a select.
   auto cheap = [](const ir::Op& op) {
     bool traps = op.opcode == ir::Opcode::Div || op.opcode == ir::Opcode::Rem;

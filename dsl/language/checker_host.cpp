@@ -1,7 +1,7 @@
 // Host code: the Python of decorators, as far as it is a matter of constants and arguments. Operators, names and calls
 // are those of kernels; here is what kernels do not have: dictionaries, lambdas, comprehensions and functions that run
-// statement by statement (calls: checker_host_calls.cpp). Lists are values: `append` binds
-// the name anew, unless nobody else has the list.
+// statement by statement (calls: checker_host_calls.cpp; what changes lists and dicts:
+// checker_changes.cpp).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -219,12 +219,27 @@ bool Checker::comprehend(const Expr& e, size_t clause, const std::function<bool(
     return !dsl::truth(condition) || comprehend(e, clause + 1, element);
   }
   const Expr& source = *e.children[child + 1];
-  auto items = iterate(eval(source), source.loc);
-  if (!items) return false;
-  for (const Val& item : *items) {
-    size_t errors = diags_.size();
+  return for_each(eval(source), source.loc, [&](const Val& item) {
+    const size_t errors = diags_.size();
     assign(*e.children[child], item, false);
-    if (diags_.size() != errors || !comprehend(e, clause + 1, element)) return false;
+    return diags_.size() == errors && comprehend(e, clause + 1, element);
+  });
+}
+
+bool Checker::for_each(const Val& items, Loc loc, const std::function<bool(const Val&)>& element) {
+  const auto* list = items.get_if<dsl::TupleVal>();
+  const auto dict = get_host<DictObject>(items);
+  if (!list && !dict) {
+    const auto others = iterate(items, loc);
+    return others && std::all_of(others->begin(), others->end(), element);
+  }
+  const size_t size = list ? 0 : dict->items.size();
+  for (size_t i = 0; i < (list ? list->items->size() : size); ++i) {
+    const Val item = list ? (*list->items)[i] : dict->items[i].first;
+    if (!element(item)) return false;
+    if (list || dict->items.size() == size) continue;
+    error(loc, "the dict gets other keys while a loop runs over them");
+    return false;
   }
   return true;
 }
@@ -326,7 +341,7 @@ Checker::Flow Checker::host_execute(std::span<const StmtPtr> body, Val& result) 
         assign_statement(s);
         break;
       case Kind::AugAssign:
-        if (!host_assign_item(s) && !host_join_dict(s)) execute_simple(s);
+        if (!host_assign_item(s) && !host_augment_in_place(s)) execute_simple(s);
         break;
       case Kind::Raise:
         error(s.loc, "this 'raise' is reached");
@@ -341,18 +356,16 @@ Checker::Flow Checker::host_execute(std::span<const StmtPtr> body, Val& result) 
 }
 
 Checker::Flow Checker::host_for(const Stmt& s, Val& result) {
-  auto items = iterate(eval(*s.value), s.value->loc);
-  if (!items) {
-    result = Val();
-    return Flow::Return;
-  }
-  for (const Val& item : *items) {
+  Flow flow = Flow::Next;
+  const bool ended = for_each(eval(*s.value), s.value->loc, [&](const Val& item) {
     assign(*s.targets[0], item, false);
-    const Flow flow = host_execute(s.body, result);
-    if (flow == Flow::Return) return flow;
-    if (flow == Flow::Break) return Flow::Next;
-  }
-  return host_execute(s.orelse, result);
+    flow = host_execute(s.body, result);
+    return host_step(s.loc) && flow != Flow::Return && flow != Flow::Break;
+  });
+  if (ended) return host_execute(s.orelse, result);
+  if (flow == Flow::Break) return Flow::Next;
+  if (flow != Flow::Return) result = Val();
+  return Flow::Return;
 }
 
 Checker::Flow Checker::host_while(const Stmt& s, Val& result) {
@@ -366,76 +379,6 @@ Checker::Flow Checker::host_while(const Stmt& s, Val& result) {
     if (flow == Flow::Break) return Flow::Next;
   }
   return host_execute(s.orelse, result);
-}
-
-// In Python's order: the value, the dict, the key; of `d[key] += value` the value comes last.
-bool Checker::host_assign_item(const Stmt& s) {
-  const Expr& target = *s.targets[0];
-  if (target.kind != Expr::Kind::Subscript || target.children.size() != 2) return false;
-  const Expr &base = *target.children[0], &place = *target.children[1];
-  const bool is_name = base.kind == Expr::Kind::Name;
-  if (is_name ? !frame_->scope.contains(base.text) || !get_host<DictObject>(lookup(base))
-              : base.kind != Expr::Kind::Attribute && base.kind != Expr::Kind::Subscript)
-    return false;
-  const bool augmented = s.kind == Stmt::Kind::AugAssign;
-  Val item = augmented ? Val() : eval(*s.value);
-  const Val object = eval(base);
-  const auto* dict = get_host<DictObject>(object);
-  if (!dict) return false;
-  Val key = eval(place);
-  if (key.is_poison() || (item.is_poison() && !augmented)) return true;
-  if (augmented) {
-    const Val* old = dict->find(key);
-    if (!old) return error(place.loc, fmt::format("a dict has no '{}'", dsl::text_of(key))), true;
-    Val before = *old, value = eval(*s.value);
-    if (s.text == "|" && get_host<DictObject>(before) && dict_of(value)) return join_dict(before, value, place), true;
-    item = eval_binary(s.text, std::move(before), false, std::move(value), is_typed(*s.value), s.loc);
-    if (item.is_poison()) return true;
-  }
-  set_item(object, std::move(key), std::move(item), base);
-  return true;
-}
-
-// names |= {...}
-bool Checker::host_join_dict(const Stmt& s) {
-  const Expr& target = *s.targets[0];
-  const bool is_name = target.kind == Expr::Kind::Name;
-  if (s.text != "|" || (is_name ? !frame_->scope.contains(target.text) : target.kind != Expr::Kind::Attribute))
-    return false;
-  const Val object = eval(target);
-  if (!get_host<DictObject>(object)) return false;
-  const Val value = eval(*s.value);
-  if (!value.is_poison() && !dict_of(value))
-    error(s.loc, fmt::format("a dict takes the entries of a dict, found {}", dsl::describe(value)));
-  else if (!value.is_poison())
-    join_dict(object, value, target);
-  return true;
-}
-
-void Checker::join_dict(const Val& object, const Val& other, const Expr& base) {
-  const auto items = dict_of(other)->items;  // a copy: it may be the same dict
-  for (const auto& [key, value] : items) set_item(object, key, value, base);
-}
-
-void Checker::set_item(const Val& object, Val key, Val item, const Expr& base) {
-  auto* dict = const_cast<DictObject*>(get_host<DictObject>(object));
-  // A name, or what it is in, holds it beside `object`; an item cannot where nobody else does.
-  constexpr long kOwn = 2;
-  const long holders = object.as<dsl::HostRef>().use_count();
-  const Held held = holders > kOwn ? held_in(item, dict) : Held();
-  if (!count_made(2 + held.visited, base.loc)) return;
-  if (held.times == 0) {
-    dict->set(std::move(key), std::move(item));
-    return;
-  }
-  if (base.kind != Expr::Kind::Name || holders > kOwn + held.times) {
-    error(base.loc, "a dict that holds itself is not evaluated here");
-    return;
-  }
-  DictObject changed = *dict;
-  changed.set(std::move(key), std::move(item));
-  if (count_made(int64_t(2 * changed.items.size()), base.loc))
-    bind(base.text, make_host(std::move(changed)), false, base.loc);
 }
 
 // args["x_desc"].block_shape = [...], in a hook.

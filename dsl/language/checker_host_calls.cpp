@@ -118,6 +118,7 @@ Val Checker::call_host(const FunctionObject& function, std::vector<Argument> arg
                         function.function->name, dsl::describe(a.value)),
             fmt::format("put @triton.jit above 'def {}' in line {}", function.function->name,
                         function.function->loc.line));
+    for (const Argument& a : args) keep(a.value, fmt::format("an argument of '{}'", function.function->name));
     return as_host([&] { return call_host(function, std::move(args), loc); });
   }
   int depth = 0;
@@ -161,55 +162,6 @@ bool Checker::takes_arguments(size_t low, size_t high, const std::string& name, 
   if (args.size() >= low && args.size() <= high) return true;
   error(loc, fmt::format("'{}' takes {} argument{}, found {}", name, high, high == 1 ? "" : "s", args.size()));
   return false;
-}
-
-Val Checker::grow_list(const dsl::TupleVal& list, const Val& object, const Expr& callee,
-                       const std::vector<Argument>& args, Loc loc) {
-  const std::string& name = callee.text;
-  if (!takes_arguments(1, 1, name, args, loc)) return Val();
-  const Expr& target = *callee.children[0];
-  bool parameter = frame_->function && std::any_of(frame_->function->params.begin(), frame_->function->params.end(),
-                                                   [&](const Param& p) { return p.name == target.text; });
-  if (target.kind != Expr::Kind::Name || !frame_->scope.contains(target.text) || parameter)
-    return error(loc, fmt::format("'{}' is followed on lists that a function made itself only", name),
-                 "return the list");
-  if (unknown_ || (name == "extend" && args[0].value.is_poison())) {  // how many items it has then is not known
-    bind(target.text, Val(), false, target.loc);
-    return Val(dsl::None{});
-  }
-  std::vector<Val> more{args[0].value};
-  if (name == "extend") {
-    auto iterated = iterate(args[0].value, args[0].loc);
-    if (!iterated) return Val();
-    more = std::move(*iterated);
-  }
-  // The list as it was lives on where another name or a container has it too.
-  auto* own = own_object(list.items, 2);  // the name's and `object`
-  const size_t before = list.items->size();
-  if (!count_made(int64_t(more.size() + (own ? 0 : before)), loc)) return Val();
-  if (before + more.size() > kMaxItems) return error(loc, fmt::format("a list of more than {} items", kMaxItems));
-  std::vector<Val> copy;
-  std::vector<Val>& items = own ? * own : copy = *list.items;
-  items.insert(items.end(), more.begin(), more.end());
-  bind(target.text, own ? object : dsl::make_list(std::move(copy)), false, target.loc);
-  return Val(dsl::None{});
-}
-
-Val Checker::update_dict(const Val& object, const Expr& target, const std::vector<Argument>& args, Loc loc) {
-  const bool is_dict = get_host<DictObject>(object);
-  if (!is_dict && (target.kind != Expr::Kind::Name || !frame_->scope.contains(target.text)))
-    return error(loc, "'update' is followed on dicts that a function made itself only", "return the dict");
-  const Val dict = is_dict ? object : Val(dsl::HostRef(dict_of(object)));  // a copy of a launch's arguments
-  if (!is_dict) bind(target.text, dict, false, target.loc);
-  for (const Argument& a : args) {
-    const auto other = dict_of(a.value);
-    if (a.name.empty() && !other) return error(a.loc, "update() is evaluated of dicts and keyword arguments");
-    if (a.name.empty())
-      join_dict(dict, a.value, target);
-    else
-      set_item(dict, a.name, a.value, target);
-  }
-  return Val(dsl::None{});
 }
 
 std::optional<Val> Checker::dict_method(const Val& object, const DictObject& dict, const Expr& callee,
@@ -267,8 +219,9 @@ std::optional<Val> Checker::host_method(const Val& object, const Expr& callee, c
   const bool grows = list && list->is_list && (name == "append" || name == "extend");
   for (const Argument& a : args)
     if (a.value.is_poison() && !grows) return Val();
-  if (grows) return grow_list(*list, object, callee, args, loc);
-  if (list && name == "tolist") return takes_arguments(0, 0, name, args, loc) ? object : Val();  // of an array
+  if (grows) return grow_list(object, callee, args, loc);
+  if (list && name == "tolist")
+    return takes_arguments(0, 0, name, args, loc) ? dsl::make_list(*list->items) : Val();  // of an array
   if (const auto* n = object.get_if<dsl::Int>(); n && name == "bit_length")
     return takes_arguments(0, 0, name, args, loc) ? Val(dsl::Int(n->bits())) : Val();
   if (const auto* text = object.get_if<std::string>()) return text_method(*text, name, args, loc);

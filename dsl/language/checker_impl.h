@@ -8,6 +8,7 @@
 //   checker_text.cpp         f-strings, methods of strings
 //   checker_calls.cpp        arguments, jit functions, builtins
 //   checker_statements.cpp   assignments, branches, early returns
+//   checker_changes.cpp      what changes lists and dicts
 //   checker_loops.cpp        for and while
 //   checker_jumps.cpp        break, continue and return in loops
 //   checker_reflection.cpp   isinstance, getattr, hasattr, type
@@ -58,6 +59,18 @@ struct LoopContext {
   /// The name, one that no program can write, of the flag that says whether the loop has been left by a jump; empty
   /// where its body has no such jump.
   std::string left;
+  Val items = {};       ///< what an unrolled loop runs over
+  int64_t changes = 0;  ///< Checker::changes_ ahead of it
+};
+
+/// See held_in().
+struct Held {
+  long times = 0;
+  int64_t visited = 0;  ///< values that were looked at
+  Held& operator+=(const Held& other) {
+    times += other.times, visited += other.visited;
+    return *this;
+  }
 };
 
 /// What a return gives that is not run, or not yet: a value of which only the form is read, and the types of its parts.
@@ -183,7 +196,11 @@ class Checker {
   template <class Body>
   auto in_file(const SourceFile* file, const Body& body);
   /// What a name of the module stands for, imports included; nothing if it has none. `use` is where it is asked for.
-  Val changed_global(const Global& global, Val value);
+  /// What statements of the module may change: what they assign, call methods of and give to functions of the file.
+  void collect_changed(std::span<const StmtPtr> statements, std::vector<std::string>& names);
+  /// The globals that are changed in statements with this one, or that are changed and have its list or dict.
+  NameSet changed_together(const std::string& name);
+  Val changed_global(const Global& global);
   /// That another value of a global counts for want of knowing the condition of this one.
   void warn_undecided(const Global& global);
   std::optional<Val> module_name(const std::string& name, const Expr& use);
@@ -353,7 +370,7 @@ class Checker {
   static std::vector<dsl::Variable> variables_of(const std::vector<Carried>& carried);
   /// Binds the names to what they hold in a region, the carried ones to `values`.
   void bind_carried(const std::vector<Carried>& carried, std::span<const Val> values);
-  std::vector<dsl::AtEnd> ends_of(const std::vector<Carried>& carried) const;
+  std::vector<dsl::AtEnd> ends_of(const std::vector<Carried>& carried);
   /// What the names that the loop does not carry hold at the end of its body, in words: when the loop is finished, the
   /// values may be gone.
   std::vector<std::string> forms_of(const std::vector<Carried>& carried) const;
@@ -391,6 +408,9 @@ class Checker {
   /// Runs `element` for each combination of the clauses from `clause` on, until it returns false.
   bool comprehend(const Expr& e, size_t clause, const std::function<bool()>& element);
   std::optional<std::vector<Val>> iterate(const Val& v, Loc loc);
+  /// Runs `element` for each item, until it returns false; also for those that a list gets meanwhile, as in Python.
+  /// False if it did, and after an error.
+  bool for_each(const Val& items, Loc loc, const std::function<bool(const Val&)>& element);
   Val host_attribute(const dsl::HostRef& object, const Expr& e);
   Val host_subscript(const dsl::HostRef& object, const Expr& e);
   std::optional<bool> host_contains(const Val& container, const Val& key);
@@ -399,12 +419,8 @@ class Checker {
   std::optional<Val> host_method(const Val& object, const Expr& callee, const std::vector<Argument>& args, Loc loc);
   /// Whether a method has so many arguments; reports it if not.
   bool takes_arguments(size_t low, size_t high, const std::string& name, const std::vector<Argument>& args, Loc loc);
-  /// append() and extend() of `object`, which is `list`.
-  Val grow_list(const dsl::TupleVal& list, const Val& object, const Expr& callee, const std::vector<Argument>& args,
-                Loc loc);
   std::optional<Val> dict_method(const Val& object, const DictObject& dict, const Expr& callee,
                                  const std::vector<Argument>& args, Loc loc);
-  Val update_dict(const Val& object, const Expr& target, const std::vector<Argument>& args, Loc loc);
   std::optional<Val> tensor_method(const Val& object, const PointerObject& tensor, const std::string& name,
                                    const std::vector<Argument>& args, Loc loc);
   struct HostBuiltin;
@@ -415,18 +431,42 @@ class Checker {
   Flow host_execute(std::span<const StmtPtr> body, Val& result);
   Flow host_for(const Stmt& s, Val& result);
   Flow host_while(const Stmt& s, Val& result);
-  /// Assigns an entry of a dict; false where the target is none.
-  bool host_assign_item(const Stmt& s);
-  /// Adds a dict's entries to a dict; false where the target is none.
-  bool host_join_dict(const Stmt& s);
-  void join_dict(const Val& dict, const Val& other, const Expr& base);
-  void set_item(const Val& dict, Val key, Val item, const Expr& base);
   bool host_assign_attribute(const Expr& target, const Expr& value);
   bool host_step(Loc loc);
   /// Counts what a compile-time value takes that was made just now: memory is bounded as steps are. An error and
   /// poison past the limit.
   Val within_memory(Val made, Loc loc);
   bool count_made(int64_t items, Loc loc);
+
+  // ---- What changes lists and dicts
+  /// Has `how` change the list or dict that `base` gives, or a copy of it that becomes the value of the name `base`.
+  /// `taken`: what it is to hold. False after an error.
+  bool change(const Val& object, std::span<const Val> taken, const Expr& base,
+              const std::function<void(const Val&)>& how);
+  bool change_in_kernel(const Val& list, std::span<const Val> taken, const Expr& base,
+                        const std::function<void(const Val&)>& how);
+  /// How often all but the name of the function at hand hold a list of a kernel.
+  Held held_elsewhere(const void* list, std::string_view name) const;
+  /// Whether something else may hold a list that the name's value is made of.
+  bool may_share(std::string_view name, const Val& value) const;
+  /// A branch or a loop gives a name the value `after`, with lists of its own, in place of `before`. Those that
+  /// something else holds, which one a run-time condition decides, do not change from now on.
+  void keep_shared(std::string_view name, const Val& before, const Val& after);
+  /// From now on it is an error to change what the value is made of, of which `what` says in words what it is.
+  void keep(const Val& value, const std::string& what);
+  /// append() and extend().
+  Val grow_list(const Val& list, const Expr& callee, const std::vector<Argument>& args, Loc loc);
+  bool extend_list(const Val& list, std::vector<Val> more, const Expr& base);
+  /// list[index] = item, where `target` stands; an error for a tuple.
+  void set_element(const Val& list, const Val& index, Val item, const Expr& target);
+  Val update_dict(const Val& object, const Expr& target, const std::vector<Argument>& args, Loc loc);
+  void join_dict(const Val& dict, const Val& other, const Expr& base);
+  void set_item(const Val& dict, Val key, Val item, const Expr& base);
+  /// Assigns an entry of a list or dict; false where the target is none.
+  bool host_assign_item(const Stmt& s);
+  /// An operator that changes the list or dict that the target is; false where it is none, or is assigned anew.
+  bool host_augment_in_place(const Stmt& s);
+  bool augment_in_place(const Val& object, std::string_view op, const Val& value, const Expr& base);
 
   const SourceFile& root_;                     ///< the file of the kernel
   const SourceFile* file_;                     ///< that of the function at hand
@@ -448,6 +488,14 @@ class Checker {
   std::optional<int> capability_;                     ///< of the target: 90 for sm_90; nothing where it is not known
   std::optional<ResultForm>* result_form_ = nullptr;  ///< receives what the loop at hand returns
   std::deque<std::vector<StmtPtr>> made_;             ///< statements that no program has
+  struct Kept {
+    std::string what;
+    Val value;  ///< keeps the addresses of its parts from being taken again
+  };
+  std::map<const void*, Kept> kept_;      ///< by what identity_of() gives
+  std::map<const Param*, Val> defaults_;  ///< of functions of host code, which share them among all calls
+  std::map<const void*, Val> shared_;     ///< lists of the kernel that other names may have too, by identity_of()
+  int64_t changes_ = 0;                   ///< of lists of the kernel up to now
   int64_t steps_ = 0;
   int64_t made_items_ = 0;  ///< of tuples, lists and dicts, and pieces of strings, made at compile time
 };

@@ -93,6 +93,7 @@ StmtPtr make_statement(Kind kind, Loc loc, const char* name) {
 Outcome Checker::execute_loop(const Stmt& s, const Continuation& rest, bool& go_on) {
   const Jumps jumps = find_jumps(s);
   LoopContext context;
+  context.changes = changes_;
   if (jumps.leave()) context.left = fmt::format(".left{}", frame_->loops.size());
   if (jumps.leave()) bind(context.left, false, false, s.loc);
   if (jumps.returns && !frame_->scope.contains(kReturned)) {

@@ -221,6 +221,7 @@ void Checker::bind_carried(const std::vector<Carried>& carried, std::span<const 
     Binding& b = frame_->scope[c.name];
     if (c.carried) {
       b.value = *next++;
+      keep_shared(c.name, c.value, b.value);
       b.typed = false;
     } else if (c.value.is_poison()) {
       b.value = Val();
@@ -231,11 +232,16 @@ void Checker::bind_carried(const std::vector<Carried>& carried, std::span<const 
   }
 }
 
-std::vector<dsl::AtEnd> Checker::ends_of(const std::vector<Carried>& carried) const {
+std::vector<dsl::AtEnd> Checker::ends_of(const std::vector<Carried>& carried) {
   std::vector<dsl::AtEnd> out;
   for (const Carried& c : carried) {
     if (!c.carried) continue;
     const Binding& b = frame_->scope.at(c.name);
+    if (changes_ != frame_->loops.back().changes && may_share(c.name, b.value))
+      error(b.loc,
+            fmt::format("another name has the list '{}' too when the loop begins again, and a list changes there",
+                        c.name));
+    keep_shared(c.name, b.value, b.value);
     out.push_back({b.value, b.loc, b.unusable});
   }
   return out;
@@ -289,6 +295,8 @@ void Checker::leave_loop(const Stmt& loop, const std::vector<Carried>& carried, 
     const Carried& c = carried[i];
     const Binding& last = after[c.name];
     if (c.carried) {
+      keep_shared(c.name, c.value, *next);
+      keep_shared(c.name, last.value, *next);
       bind(c.name, *next++, false, last.loc);
     } else if (!c.value.is_poison() && last.value.is_poison() && !last.unusable.empty()) {
       frame_->scope[c.name].unusable =
@@ -376,6 +384,7 @@ void Checker::execute_for(const Stmt& s, const Continuation& rest) {
   }
   Val items = eval(source);
   if (const auto* tuple = items.get_if<dsl::TupleVal>()) {
+    frame_->loops.back().items = items;
     unroll(s, *tuple->items);
     return;
   }

@@ -332,28 +332,81 @@ std::optional<std::string> Checker::missing_star() const {
   return std::nullopt;
 }
 
-// The statements of the module after the global's own that change it are carried out.
-Val Checker::changed_global(const Global& global, Val value) {
-  for (const GlobalChange& change : module().changes) {
-    if (change.statement->loc.line <= global.loc.line || value.is_poison()) continue;
-    std::vector<std::string> names;
-    collect_assigned({&change.statement, 1}, nullptr, true, names);
-    if (std::find(names.begin(), names.end(), global.name) == names.end() || !holds(change.conditions, false)) continue;
-    value = as_host([&] {
-      Frame frame, *caller = std::exchange(frame_, &frame);
-      for (const Global& other : module().globals)
-        if (other.name != global.name && other.value &&
-            std::find(names.begin(), names.end(), other.name) != names.end())
-          bind(other.name, eval(*other.value), false, other.loc);
-      bind(global.name, std::move(value), false, global.loc);
-      Val result;
-      host_execute({&change.statement, 1}, result);
-      Val changed = frame.scope[global.name].value;
-      frame_ = caller;
-      return changed;
-    });
+namespace {
+
+/// The names whose values an expression gives as they are, in containers too.
+void names_handed_on(const Expr& e, std::vector<std::string>& names) {
+  if (e.kind == Expr::Kind::Name) names.push_back(e.text);
+  if (e.kind == Expr::Kind::Tuple || e.kind == Expr::Kind::List || e.kind == Expr::Kind::Dict)
+    for (const ExprPtr& child : e.children) names_handed_on(*child, names);
+}
+
+}  // namespace
+
+void Checker::collect_changed(std::span<const StmtPtr> statements, std::vector<std::string>& names) {
+  collect_assigned(statements, nullptr, true, names);
+  for (const StmtPtr& s : statements) {
+    collect_changed(s->body, names);
+    collect_changed(s->orelse, names);
+    if (s->kind != Stmt::Kind::Expr || s->value->kind != Expr::Kind::Call) continue;
+    const Expr& callee = *s->value->children[0];
+    if (callee.kind == Expr::Kind::Attribute && callee.children[0]->kind == Expr::Kind::Name)
+      names.push_back(callee.children[0]->text);
+    if (callee.kind != Expr::Kind::Name || !file_->host_function(callee.text)) continue;
+    for (size_t i = 1; i < s->value->children.size(); ++i) names_handed_on(*s->value->children[i], names);
+    for (const Keyword& k : s->value->keywords) names_handed_on(*k.value, names);
   }
-  return value;
+}
+
+NameSet Checker::changed_together(const std::string& name) {
+  NameSet together{name}, changed;
+  std::vector<std::vector<std::string>> groups;  // of names that belong together if one of them does
+  for (const GlobalChange& change : module().changes) {
+    collect_changed({&change.statement, 1}, groups.emplace_back());
+    changed.insert(groups.back().begin(), groups.back().end());
+  }
+  for (const Global& g : module().globals) {
+    if (!changed.contains(g.name) || !g.value) continue;
+    groups.push_back({g.name});
+    names_handed_on(*g.value, groups.back());
+  }
+  auto is_one = [&](const std::string& n) { return together.contains(n); };
+  for (size_t known = 0; known != together.size();) {
+    known = together.size();
+    for (const auto& group : groups)
+      if (std::any_of(group.begin(), group.end(), is_one)) together.insert(group.begin(), group.end());
+  }
+  return together;
+}
+
+// The statements of the module that change the global, or what has the same lists and dicts, are carried out in order.
+Val Checker::changed_global(const Global& global) {
+  if (module().changes.empty()) return eval(*global.value);
+  const NameSet together = changed_together(global.name);
+  Frame frame, *caller = std::exchange(frame_, &frame);
+  frame.parent = caller;
+  auto next = module().changes.begin();
+  bool ok = true;
+  auto run_changes = [&](int line) {
+    for (; ok && next != module().changes.end() && next->statement->loc.line < line; ++next) {
+      std::vector<std::string> names;
+      collect_changed({&next->statement, 1}, names);
+      const bool counts = std::any_of(names.begin(), names.end(), [&](auto& n) { return frame.scope.contains(n); });
+      Val result = dsl::None{};
+      if (counts && holds(next->conditions, false)) host_execute({&next->statement, 1}, result);
+      ok = !result.is_poison();
+    }
+  };
+  for (const Global& other : module().globals) {
+    run_changes(other.loc.line);
+    const bool is_other = other.name != global.name && other.value && together.contains(other.name) &&
+                          !file_->given(other.name) && holds(other.conditions, true);
+    if (ok && (&other == &global || is_other)) bind(other.name, eval(*other.value), false, other.loc);
+    ok = ok && !(&other == &global && frame.scope[other.name].value.is_poison());
+  }
+  run_changes(std::numeric_limits<int>::max());
+  frame_ = caller;
+  return ok ? frame.scope[global.name].value : Val();
 }
 
 Val Checker::global_value(const Global& global, const Expr& use) {
@@ -373,8 +426,7 @@ Val Checker::global_value(const Global& global, const Expr& use) {
   const std::string note =
       fmt::format("in the value of the global '{0}', which may be given: --global {0}=VALUE", global.name);
   Val value = with_note(use.loc, note, [&] {
-    Val v = global.value ? as_host([&] { return eval(*global.value); }) : Val();
-    if (!v.is_poison()) v = changed_global(global, std::move(v));
+    Val v = global.value ? as_host([&] { return changed_global(global); }) : Val();
     if (v.is_value())
       v = error(global.loc, fmt::format("the global '{}' is no compile-time constant", global.name),
                 "a kernel can use globals that are numbers, strings, types and tuples of them");
@@ -383,8 +435,9 @@ Val Checker::global_value(const Global& global, const Expr& use) {
   if (untyped_) diags_.soften(before);
   frame_ = caller;
   evaluating_.erase(&global);
-  if (!value.is_poison()) globals_[&global] = value;
-  return value;
+  if (value.is_poison()) return value;
+  keep(value, fmt::format("the global '{}'", global.name));
+  return globals_[&global] = value;
 }
 
 std::optional<Val> Checker::find_member(std::string_view module, std::string_view name) const {

@@ -172,30 +172,6 @@ void Checker::unpack(const Expr& target, const Val& value, bool typed) {
   }
 }
 
-// xs[i] = value for a list of this function: the name is bound to a changed list. False if it is no such list.
-bool Checker::assign_item(const Expr& target, const Val& value) {
-  const Expr& base = *target.children[0];
-  if (base.kind != Expr::Kind::Name || !frame_->scope.contains(base.text)) return false;
-  const Val old = lookup(base);
-  const auto* list = old.get_if<dsl::TupleVal>();
-  if (old.is_poison()) return true;
-  auto indices = list ? eval_index(target) : std::nullopt;
-  if (!list) return false;
-  if (!indices) return true;
-  sema_.at(target.loc);
-  if (!list->is_list || indices->size() != 1 || (*indices)[0].is<dsl::Slice>()) {
-    list->is_list ? error(target.loc, "a list's elements are assigned one at a time")
-                  : error(target.loc, "the elements of a tuple cannot be assigned", "a list's can: list(t) makes one");
-    return true;
-  }
-  if (dsl::subscript(sema_, old, *indices).is_poison()) return true;
-  std::vector<Val> items = *list->items;
-  const int64_t at = (*indices)[0].as<dsl::Int>().clamped();
-  items[size_t(at < 0 ? at + int64_t(items.size()) : at)] = value;
-  assign_name(base.text, dsl::make_list(std::move(items)), false, target.loc);
-  return true;
-}
-
 void Checker::assign_statement(const Stmt& s) {
   if (!s.value) return;  // a bare annotation
   bool constexpr_name = s.kind == Kind::AnnAssign && is_constexpr_annotation(s.annotation.get());
@@ -318,6 +294,9 @@ void Checker::branch(const Choice& c, const std::function<void(int side)>& run) 
     frame_->scope = before;
     dsl::enter(sema_, join, side);
     run(side);
+    for (const auto& [name, binding] : frame_->scope)
+      if (auto it = before.find(name); it == before.end() || !dsl::same(it->second.value, binding.value))
+        keep_shared(name, binding.value, binding.value);
     scopes[side] = std::move(frame_->scope);
   }
   unknown_ -= !value;
@@ -360,6 +339,7 @@ void Checker::merge_scopes(Join* join, Loc loc, Scope then_scope, Scope else_sco
       value = a.value;
     } else if (join) {
       value = dsl::merge(sema_, *join, name.starts_with('.') ? "" : name, a.value, b.value, why);
+      if (value) keep_shared(name, a.value, *value), keep_shared(name, b.value, *value);
     }
     if (value) {
       result.value = *value;
@@ -393,6 +373,8 @@ Outcome Checker::branch_to_end(const Choice& c, const Continuation& rest) {
   std::string why;
   std::optional<Val> merged = Val();
   if (value) merged = dsl::merge(sema_, join, "", results[0], results[1], why);
+  for (const Val& result : results)
+    if (merged) keep_shared("", result, *merged);
   dsl::finish_if(sema_, join);
   if (!merged)
     merged = error(c.loc, fmt::format("function '{}' returns {}", frame_->function->name, why),

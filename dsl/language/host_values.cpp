@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <functional>
 #include <set>
 
 #include "dsl/launch_options.h"
@@ -68,42 +68,58 @@ Val dict_of(const std::vector<ConstexprArg>& constexprs) {
 
 namespace {
 
-class Holders {
+/// Calls `see` for a value and all that it is made of; for what a container or an object holds, once.
+class Parts {
  public:
-  explicit Holders(const dsl::HostObject* dict) : dict_(dict) {}
+  /// False: the parts of this one are left out.
+  using See = std::function<bool(const Val&)>;
+  explicit Parts(See see) : see_(std::move(see)) {}
 
   void visit(const Val& v) {
-    ++held.visited;
-    const auto* tuple = v.get_if<dsl::TupleVal>();
-    if (tuple && seen_.insert(tuple->items.get()).second)
+    if (!see_(v)) return;
+    const void* identity = identity_of(v);
+    if (!identity || !seen_.insert(identity).second) return;
+    if (const auto* tuple = v.get_if<dsl::TupleVal>())
       for (const Val& item : *tuple->items) visit(item);
-    const auto* ref = v.get_if<dsl::HostRef>();
-    if (!ref) return;
-    if (ref->get() == dict_) {
-      ++held.times;
-      return;
-    }
-    if (!seen_.insert(ref->get()).second) return;
-    if (const auto* other = get_host<DictObject>(v))
-      for (const auto& [key, value] : other->items) visit(key), visit(value);
+    if (const auto* dict = get_host<DictObject>(v))
+      for (const auto& [key, value] : dict->items) visit(key), visit(value);
     if (const auto* config = get_host<ConfigObject>(v)) visit(config->kwargs), visit(config->hook);
     if (const auto* function = get_host<FunctionObject>(v))
       for (const auto& [name, binding] : function->scope) visit(binding.value);
   }
 
-  Held held;
-
  private:
-  const dsl::HostObject* dict_;
+  See see_;
   std::set<const void*> seen_;
 };
 
 }  // namespace
 
-Held held_in(const Val& value, const DictObject* dict) {
-  Holders holders(dict);
-  holders.visit(value);
-  return holders.held;
+const void* identity_of(const Val& v) {
+  if (const auto* tuple = v.get_if<dsl::TupleVal>()) return tuple->items.get();
+  const auto* ref = v.get_if<dsl::HostRef>();
+  return ref ? ref->get() : nullptr;
+}
+
+Held held_in(const Val& value, const void* container) {
+  Held held;
+  Parts([&](const Val& part) {
+    ++held.visited;
+    const bool found = identity_of(part) == container;
+    held.times += found;
+    return !found;
+  }).visit(value);
+  return held;
+}
+
+std::vector<const void*> containers_in(const Val& value) {
+  std::vector<const void*> out;
+  Parts([&](const Val& part) {
+    const auto* tuple = part.get_if<dsl::TupleVal>();
+    if (get_host<DictObject>(part) || (tuple && tuple->is_list)) out.push_back(identity_of(part));
+    return true;
+  }).visit(value);
+  return out;
 }
 
 ConfigObject::ConfigObject(Config of, Loc loc)

@@ -18,7 +18,7 @@ namespace tegula::language {
 /// steps.
 inline constexpr size_t kMaxItems = 1 << 16;
 
-/// What all who hold it see change, as in Python: Checker::set_item().
+/// What all who hold it see change, as in Python: Checker::change().
 struct DictObject : dsl::HostObject {
   std::vector<std::pair<Val, Val>> items;  ///< in the order of insertion; set() alone changes them
 
@@ -31,13 +31,13 @@ struct DictObject : dsl::HostObject {
   std::unordered_map<std::string, size_t> places_;  // in `items`, by what equal keys share
 };
 
-/// How often a value holds a dict, in the containers that it is made of or as a name that a lambda captured: they would
-/// keep each other for ever if the dict took the value.
-struct Held {
-  long times = 0;
-  int64_t visited = 0;  ///< values that were looked at
-};
-Held held_in(const Val& value, const DictObject* dict);
+/// What two values share if they are the same list, tuple, dict or other object; null for other values.
+const void* identity_of(const Val& v);
+/// How often a value holds a list or dict, in the containers that it is made of or as a name that a lambda captured:
+/// they would keep each other for ever if the container took the value.
+Held held_in(const Val& value, const void* container);
+/// The lists and dicts that a value is made of, itself included.
+std::vector<const void*> containers_in(const Val& value);
 
 /// What a set has of these values: the first of each that are equal. Sets are lists here.
 std::vector<Val> without_equals(std::vector<Val> items);
@@ -130,12 +130,6 @@ const T* get_host(const Val& v) {
 template <class T>
 Val make_host(T object) {
   return dsl::HostRef(std::make_shared<T>(std::move(object)));
-}
-
-/// The object, to be changed where it stands, if nobody holds it but so many; null if others would see the change.
-template <class T>
-T* own_object(const std::shared_ptr<const T>& object, long holders) {
-  return object.use_count() <= holders ? const_cast<T*>(object.get()) : nullptr;
 }
 
 /// A function of Python or of a module that host code knows ("python.list", "os.getenv"), and such a module.

@@ -350,6 +350,17 @@ class ModuleParser : private BlockParser {
     return !statements.empty();
   }
 
+  /// Whether the line is f(...) or x.f(...), which may change an argument or x.
+  bool calls_on_name(const LogicalLine& line) {
+    if (line.pieces.size() != 1 || line.text.find('(') == line.text.npos) return false;
+    Diagnostics ignored;
+    const auto s = parse_statement(line, line.pieces[0].first, line.pieces[0].second, ignored);
+    if (!s || !s->stmt || s->stmt->kind != Stmt::Kind::Expr || s->stmt->value->kind != Expr::Kind::Call) return false;
+    const Expr& callee = *s->stmt->value->children[0];
+    return callee.kind == Expr::Kind::Name ||
+           (callee.kind == Expr::Kind::Attribute && callee.children[0]->kind == Expr::Kind::Name);
+  }
+
   std::vector<Condition> conditions() const {
     std::vector<Condition> all;
     for (const Branch& b : branches_) {
@@ -367,9 +378,7 @@ class ModuleParser : private BlockParser {
   void module_statement(const LogicalLine& line) {
     const std::string_view text = line.text;
     if (!line.errors.empty() || text.empty() || !is_word_start(text[0])) return;
-    const std::string_view word = line.word();
-    if (word != "for" && word != "while" && (text.find(".append(") != text.npos || text.find(".extend(") != text.npos))
-      add_changes(line);
+    if (calls_on_name(line)) add_changes(line);
     if (!line.errors.empty() || line.text.find('=') == std::string::npos || !is_word_start(line.text[0])) return;
     bool decided = true;
     for (const Branch& b : branches_) {

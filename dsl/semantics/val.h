@@ -53,7 +53,7 @@ struct TupleFields {
 struct TupleVal {
   std::shared_ptr<const std::vector<Val>> items;
   std::shared_ptr<const TupleFields> fields = {};
-  bool is_list = false;  ///< its items may be assigned
+  bool is_list = false;  ///< its items may change
 
   /// The value of a field; null if there is none of this name.
   const Val* field(std::string_view name) const;
@@ -126,11 +126,11 @@ inline Val make_tuple(std::vector<Val> items, std::shared_ptr<const TupleFields>
   return Val(TupleVal{std::make_shared<const std::vector<Val>>(std::move(items)), std::move(fields)});
 }
 inline Val make_list(std::vector<Val> items) {
-  return Val(TupleVal{std::make_shared<const std::vector<Val>>(std::move(items)), {}, true});
+  return Val(TupleVal{std::make_shared<std::vector<Val>>(std::move(items)), {}, true});
 }
 /// Other items in a tuple or list like `form`.
 inline Val with_items(const TupleVal& form, std::vector<Val> items) {
-  return Val(TupleVal{std::make_shared<const std::vector<Val>>(std::move(items)), form.fields, form.is_list});
+  return Val(TupleVal{std::make_shared<std::vector<Val>>(std::move(items)), form.fields, form.is_list});
 }
 
 inline const Val* TupleVal::field(std::string_view name) const {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "dsl/tegula.h"
+#include "tests/message_of.h"
 
 namespace tegula {
 namespace {
@@ -376,6 +377,57 @@ TEST(ControlFlow, ListsAndComprehensions) {
     tl.store(out + 9, sum([x for x in range(5)]))
 )";
   EXPECT_EQ(run(body, 10), (Ints{10, 200, 14, 18, 4, 14, 8, 10, 6, 10}));
+}
+
+// Triton has tuples in their place, which do not change.
+TEST(ControlFlow, AListWithTwoNamesDoesNotChange) {
+  const std::string wrong[] = {"ys = xs\n    xs.append(n)",
+                               "t = (xs, n)\n    xs[0] = n",
+                               "ys = xs if n > 3 else [n, n]\n    ys[0] = 5",
+                               "ys = [n, n]\n    if n > 3:\n        ys = xs\n    ys[0] = 5",
+                               "ys = [n, n]\n    if n > 3:\n        ys = xs\n    xs[0] = 5",
+                               "ys = xs\n    for i in range(n):\n        xs[0] += i",
+                               "ys = [n, n]\n    for i in range(n):\n        xs[0] += i\n        ys = xs",
+                               "changed(xs)",
+                               "changed_behind(xs)",
+                               "for ys in [xs, xs]:\n        ys[0] = 5",
+                               "zs = [1, 2]\n    grown_by_host(zs)"};
+  const std::string functions = R"(
+@triton.jit
+def changed(l):
+    l[0] = 3
+@triton.jit
+def changed_behind(l):
+    m = l
+    l = 3
+    m.append(4)
+def grown_by_host(l):
+    l.append(3)
+    return len(l)
+)";
+  for (const std::string& text : wrong) {
+    const std::string body = "    xs = [n, n + 1]\n    " + text + "\n    tl.store(out, xs[0])\n";
+    const std::string found = message_of<CompileError>([&] { run(body, 1, 5, functions); });
+    const bool told = found.find("which may be held by another name too") != found.npos ||
+                      found.find("another name has the list 'ys' too") != found.npos ||
+                      found.find("another name has the list 'xs' too") != found.npos ||
+                      found.find("an argument of 'grown_by_host' changes here") != found.npos;
+    EXPECT_TRUE(told) << text << "\n" << found;
+  }
+  const std::string right = R"(
+    xs = [n, n + 1]
+    ys = xs
+    ys = list(xs)
+    for i in range(n):
+        xs[0] += i
+        ys[1] += xs[0]
+    if n > 3:
+        xs[1] = 7
+    xs[1] += 1
+    tl.store(out, xs[0] * 100 + xs[1])
+    tl.store(out + 1, ys[1])
+)";
+  EXPECT_EQ(run(right, 2, 4), (Ints{1008, 31}));
 }
 
 TEST(ControlFlow, ArgumentsOfHelpers) {
