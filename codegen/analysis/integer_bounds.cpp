@@ -41,6 +41,32 @@ IntegerBounds divided(const Op& op, const IntegerBounds& lhs) {
   return {non_negative ? 0 : 1 - *divisor, *divisor - 1};
 }
 
+struct Range {
+  __int128 least, most;
+};
+Range range_of(const Type& type) {
+  const int bits = type.bits() - (is_signed(type.elem) ? 1 : 0);
+  return {is_signed(type.elem) ? -(__int128(1) << bits) : 0, (__int128(1) << bits) - 1};
+}
+
+// What does not fit the type comes back as another number.
+IntegerBounds cast(const IntegerBounds& x, const Type& from, const Type& to) {
+  Range found = range_of(from);
+  const Range fits = range_of(to);
+  if (x.least) found.least = std::max<__int128>(found.least, *x.least);
+  if (x.most) found.most = std::min<__int128>(found.most, *x.most);
+  if (found.least < fits.least || found.most > fits.most) return {};
+  return {found.least >= -kLarge ? Bound(found.least) : std::nullopt,
+          found.most <= kLarge ? Bound(found.most) : std::nullopt};
+}
+
+// Of a sum or a difference: without a sign a number below 0 or beyond the largest is another one, as hashes have it.
+IntegerBounds unless_it_wraps(const IntegerBounds& x, const Type& type) {
+  if (is_signed(type.elem)) return x;
+  const Range fits = range_of(type);
+  return x.least && x.most && *x.least >= 0 && *x.most <= fits.most ? x : IntegerBounds{};
+}
+
 IntegerBounds bounds_of(const Value* v, int depth) {
   if (const auto number = constant_integer(v)) return {*number, *number};
   if (!v->def || depth > kMostDepth || !v->type.is_scalar() || !v->type.is_integer()) return {};
@@ -49,19 +75,15 @@ IntegerBounds bounds_of(const Value* v, int depth) {
   switch (op.opcode) {
     case Opcode::ProgramId:
       return {0, std::nullopt};
-    case Opcode::Cast: {  // of what fits the narrower of the two types
-      const int bits = std::min(v->type.bits(), op.operand(0)->type.bits());
-      const IntegerBounds x = op.operand(0)->type.is_integer() ? of(0) : IntegerBounds{};
-      if (bits >= 32 || (x.least && x.most && *x.least >= 0 && *x.most < int64_t(1) << (bits - 1))) return x;
-      return {};
-    }
+    case Opcode::Cast:
+      return op.operand(0)->type.is_integer() ? cast(of(0), op.operand(0)->type, v->type) : IntegerBounds{};
     case Opcode::Add: {
       const IntegerBounds a = of(0), b = of(1);
-      return {both(a.least, b.least, std::plus<>()), both(a.most, b.most, std::plus<>())};
+      return unless_it_wraps({both(a.least, b.least, std::plus<>()), both(a.most, b.most, std::plus<>())}, v->type);
     }
     case Opcode::Sub: {
       const IntegerBounds a = of(0), b = of(1);
-      return {both(a.least, b.most, std::minus<>()), both(a.most, b.least, std::minus<>())};
+      return unless_it_wraps({both(a.least, b.most, std::minus<>()), both(a.most, b.least, std::minus<>())}, v->type);
     }
     case Opcode::Minimum: {
       const IntegerBounds a = of(0), b = of(1);
@@ -108,10 +130,11 @@ Bound least_from(const Value* v, const Coordinates& at, int depth) {
     case Opcode::Splat:
       return of(0, {});
     case Opcode::Add:
-      return both(of(0, at), of(1, at), std::plus<>());
-    case Opcode::Cast:  // to a wider type
-      return v->type.bits() >= op.operand(0)->type.bits() && op.operand(0)->type.is_integer() ? of(0, at)
-                                                                                              : std::nullopt;
+      return is_signed(v->type.elem) ? both(of(0, at), of(1, at), std::plus<>()) : std::nullopt;
+    case Opcode::Cast: {
+      const Type& from = op.operand(0)->type;
+      return from.is_integer() && range_of(from).most <= range_of(v->type).most ? of(0, at) : std::nullopt;
+    }
     case Opcode::ExpandDims:
       return of(0, without_axis(at, op.get(attr::axis)));
     case Opcode::Broadcast:

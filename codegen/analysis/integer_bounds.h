@@ -9,7 +9,8 @@
 
 namespace tegula {
 
-/// Bounds of a scalar integer; nullopt on a side that the expression does not bound. Sums are presumed not to overflow.
+/// Bounds of a scalar integer; nullopt on a side that the expression does not bound. Sums of signed integers are
+/// presumed not to overflow.
 struct IntegerBounds {
   std::optional<int64_t> least, most;
 };

@@ -66,8 +66,39 @@ TEST(IntegerBounds, OfCasts) {
       "  %8 = cast %7 : i32\n  %9 = minimum %0, %4 : i32\n  %10 = maximum %9, %2 : i32\n"
       "  %11 = cast %10 : i8\n  %12 = cast %11 : i32\n  %13 = cast %6 : i64\n  %14 = cast %13 : i32\n";
   EXPECT_EQ(most(cast, "%2", "%8"), 50);
-  EXPECT_EQ(most(cast, "%2", "%12"), kNone);
+  EXPECT_EQ(most(cast, "%2", "%12"), 64);  // all that int8 has
   EXPECT_EQ(most(cast, "%2", "%14"), 50);
+}
+
+// 2^31 and what is beyond it is negative as a signed number, and what is below 0 large as an unsigned one.
+TEST(IntegerBounds, OfCastsOfOneWidth) {
+  auto least_of = [](const std::string& body) {
+    Diagnostics diags;
+    auto func =
+        ir::read("func @f(%0: u32 \"u\", %1: i32 \"i\", %2: i64 \"l\", %3: ptr<i32> \"p\") {num_warps = 1} {\n" + body +
+                     "  store %3, %9\n  return\n}\n",
+                 "f.tile", diags);
+    EXPECT_TRUE(func) << diags.render();
+    IntegerBounds found;
+    if (func)
+      ir::walk(func->body, [&](const ir::Op& op) {
+        if (op.opcode == ir::Opcode::Store) found = integer_bounds(op.operand(1));
+      });
+    return std::pair{found.least.value_or(-77), found.most.value_or(-77)};
+  };
+  using Pair = std::pair<int64_t, int64_t>;
+  const std::string u3 = "  %4 = constant {value = 3} : u32\n", i3 = "  %4 = constant {value = 3} : i32\n";
+  EXPECT_EQ(least_of(u3 + "  %5 = maximum %0, %4 : u32\n  %9 = cast %5 : i32\n"), Pair(-77, -77));
+  EXPECT_EQ(least_of(u3 + "  %5 = minimum %0, %4 : u32\n  %9 = cast %5 : i32\n"), Pair(0, 3));
+  EXPECT_EQ(least_of(i3 + "  %5 = minimum %1, %4 : i32\n  %6 = cast %5 : u32\n  %7 = cast %6 : i64\n"
+                          "  %8 = constant {value = 5} : i64\n  %10 = minimum %7, %8 : i64\n  %9 = cast %10 : i32\n"),
+            Pair(0, 5));
+  EXPECT_EQ(least_of("  %4 = constant {value = 3} : i64\n  %5 = maximum %2, %4 : i64\n  %9 = cast %5 : i32\n"),
+            Pair(-77, -77));
+  EXPECT_EQ(least_of(u3 + "  %5 = minimum %0, %4 : u32\n  %6 = constant {value = 9} : u32\n  %7 = sub %5, %6 : u32\n"
+                          "  %8 = cast %7 : i64\n  %10 = constant {value = 7} : i64\n  %11 = minimum %8, %10 : i64\n"
+                          "  %9 = cast %11 : i32\n"),
+            Pair(0, 7));
 }
 
 // Of the mask %9 over 8 x 64 elements, from these coordinates on.
