@@ -95,6 +95,25 @@ std::vector<std::string> split_constraints(std::string_view constraints) {
 
 bool is_immediate(const std::string& constraint) { return constraint == "n" || constraint == "i"; }
 
+// A constraint names a register of 16, 32 or 64 bits, of an integer or a float; that of an argument may also be an
+// immediate or the number of the result whose register it shares. False after an error.
+bool check_letters(Sema& s, const std::string& constraints) {
+  for (const std::string& part : split_constraints(constraints)) {
+    if (part.empty() || part[0] == '~') continue;
+    const bool is_result = part[0] == '=';
+    const std::string letter = part.substr(std::min(part.find_first_not_of("=&"), part.size()));
+    const bool is_register =
+        letter.size() == 1 && std::string_view("bchrlNfd").find(letter[0]) != std::string_view::npos;
+    const bool is_tied = !letter.empty() && letter.find_first_not_of("0123456789") == letter.npos;
+    if (is_register || (!is_result && (is_immediate(part) || is_tied))) continue;
+    s.error(fmt::format("the constraint '{}' of inline_asm_elementwise names no register", part),
+            fmt::format("'{0}h', '{0}r' and '{0}l' are registers of 16, 32 and 64 bits, '{0}f' and '{0}d' of floats",
+                        is_result ? "=" : ""));
+    return false;
+  }
+  return true;
+}
+
 // What stands in the text for a register of so many elements of the number.
 std::string immediate_text(const Int& number, const ir::Type& type, int64_t elements) {
   if (elements == 1) return number.to_string();
@@ -229,7 +248,8 @@ Val fn_inline_asm_elementwise(Sema& s, Args args) {
     ir::Shape shape = arguments->empty() ? ir::Shape() : arguments->front()->type.shape;
     results.push_back(ir::Type::tile(*elem, std::move(shape)));
   }
-  if (!check_constraints(s, *constraints, *arguments, results, *pack) || !check_registers(s, *assembly, *constraints))
+  if (!check_constraints(s, *constraints, *arguments, results, *pack) || !check_letters(s, *constraints) ||
+      !check_registers(s, *assembly, *constraints))
     return {};
   if (!place_immediates(s, *args[2].as<TupleVal>().items, *pack, *assembly, *constraints, *arguments)) return {};
   const ir::Op* op = s.builder.create(
