@@ -164,13 +164,30 @@ Val Checker::within_memory(Val made, Loc loc) {
   return items == 0 || count_made(int64_t(items), loc) ? std::move(made) : Val();
 }
 
+namespace {
+
+void names_read(const Expr& e, NameSet& names) {
+  if (e.kind == Expr::Kind::Name) names.insert(e.text);
+  for (const ExprPtr& child : e.children)
+    if (child) names_read(*child, names);
+  for (const Keyword& k : e.keywords)
+    if (k.value) names_read(*k.value, names);
+}
+
+}  // namespace
+
 Val Checker::host_expression(const Expr& e) {
   if (e.kind == Expr::Kind::Lambda) {
     FunctionObject object;
     object.lambda = &e;
     object.file = file_;
-    object.scope = frame_->scope;
-    return make_host(std::move(object));
+    NameSet names;
+    names_read(e, names);
+    for (const auto& [name, binding] : frame_->scope)
+      if (names.contains(name)) object.scope[name] = binding;
+    Val lambda = make_host(std::move(object));
+    frame_->lambdas.push_back(lambda.as<dsl::HostRef>());
+    return lambda;
   }
   DictObject dict;
   if (e.kind == Expr::Kind::Dict) {
@@ -207,6 +224,22 @@ Val Checker::host_expression(const Expr& e) {
   frame_->scope = std::move(outside);
   if (!ok) return Val();
   return e.text == "{" ? make_host(std::move(dict)) : dsl::make_list(std::move(items));
+}
+
+// A lambda reads what its names are when it is called. In a kernel that depends on branches and loops, and one that
+// held itself would be kept for ever.
+void Checker::bind_in_lambdas(const std::string& name, const Binding& binding) {
+  std::erase_if(frame_->lambdas, [](const auto& lambda) { return lambda.expired(); });
+  for (const auto& lambda : frame_->lambdas) {
+    const Val object = lambda.lock();
+    Scope& scope = const_cast<FunctionObject*>(get_host<FunctionObject>(object))->scope;
+    const auto captured = scope.find(name);
+    if (captured == scope.end()) continue;
+    if (host_ && held_in(binding.value, identity_of(object)).times == 0)
+      captured->second = binding;
+    else if (!dsl::same(captured->second.value, binding.value))
+      captured->second.unusable = fmt::format("'{}' changes behind the lambda that reads it", name);
+  }
 }
 
 bool Checker::comprehend(const Expr& e, size_t clause, const std::function<bool()>& element) {

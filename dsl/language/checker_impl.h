@@ -84,10 +84,11 @@ struct Frame {
   const Function* function = nullptr;
   Frame* parent = nullptr;
   Scope scope;
-  std::vector<Val> arguments;           ///< of a jit function, as the call gives them
-  std::vector<LoopContext> loops;       ///< the innermost last
-  bool is_kernel = false;               ///< returns nothing
-  std::optional<ResultForm> ruled_out;  ///< see Checker::note_ruled_out
+  std::vector<Val> arguments;                                 ///< of a jit function, as the call gives them
+  std::vector<LoopContext> loops;                             ///< the innermost last
+  std::vector<std::weak_ptr<const dsl::HostObject>> lambdas;  ///< that read names of it
+  bool is_kernel = false;                                     ///< returns nothing
+  std::optional<ResultForm> ruled_out;                        ///< see Checker::note_ruled_out
 };
 
 /// How statements end.
@@ -243,6 +244,7 @@ class Checker {
   /// Whether conditions of the module hold; `if_unknown` is taken for what host code does not tell.
   bool holds(const std::vector<Condition>& conditions, bool if_unknown);
   void bind(const std::string& name, Val value, bool typed, Loc loc);
+  void bind_in_lambdas(const std::string& name, const Binding& binding);
   /// bind() where the program says so: a debugger is told.
   void assign_name(const std::string& name, Val value, bool typed, Loc loc);
   /// How a debugger calls a name of the function at hand: "helper.x" outside of the kernel.

@@ -379,6 +379,13 @@ TEST(ControlFlow, ListsAndComprehensions) {
   EXPECT_EQ(run(body, 10), (Ints{10, 200, 14, 18, 4, 14, 8, 10, 6, 10}));
 }
 
+TEST(ControlFlow, ALambdaWhoseNamesChange) {
+  EXPECT_EQ(run("    m = n\n    f = lambda v: v * m\n    tl.store(out, f(3))\n    m = m + 0 * n\n", 1, 4), (Ints{12}));
+  const std::string found = message_of<CompileError>(
+      [] { run("    m = n\n    f = lambda v: v * m\n    m = 7\n    tl.store(out, f(3))\n", 1); });
+  EXPECT_NE(found.find("error: 'm' changes behind the lambda that reads it"), found.npos) << found;
+}
+
 // Triton has tuples in their place, which do not change.
 TEST(ControlFlow, AListWithTwoNamesDoesNotChange) {
   const std::string wrong[] = {"ys = xs\n    xs.append(n)",

@@ -266,6 +266,31 @@ def rebound():
   EXPECT_EQ(configs_text(tune->configs), expected);
 }
 
+TEST(HostCode, LambdasReadWhatTheirNamesAreThen) {
+  auto tune = autotune(R"(
+def later():
+    n = 1
+    f = lambda k: n + k
+    n = 5
+    xs = [1]
+    g = lambda: len(xs)
+    xs = xs + [2]
+    return f(10) * 10 + g()
+def last():
+    return sum([f() for f in [lambda: i for i in range(4)]])
+def handed_on():
+    fs = []
+    for i in (1, 2):
+        fs.append(lambda: i)
+    return fs
+@triton.autotune([triton.Config({'BLOCK': later()}), triton.Config({'BLOCK': last()}),
+                  triton.Config({'BLOCK': handed_on()[0]()})], ['n']))");
+  ASSERT_TRUE(tune);
+  EXPECT_EQ(
+      configs_text(tune->configs),
+      "BLOCK=152 num_warps=4 num_stages=3\nBLOCK=12 num_warps=4 num_stages=3\nBLOCK=2 num_warps=4 num_stages=3\n");
+}
+
 // The statements of the module run in their order, whichever of its names is asked for.
 TEST(HostCode, GlobalsWithOneListChangeTogether) {
   auto tune = autotune(R"(
