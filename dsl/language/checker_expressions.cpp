@@ -70,6 +70,10 @@ Val Checker::eval_node(const Expr& e) {
       Val x = eval(*e.children[0]);
       if (x.is_poison()) return x;
       sema_.at(e.loc);
+      if (x.is<bool>() && !host_ && is_typed(*e.children[0])) {  // a number of one bit, which is its own negative
+        if (e.text == "-") return x;
+        if (e.text == "~") return !x.as<bool>();
+      }
       return dsl::unary(sema_, e.text, x);
     }
     case Kind::Binary: {
@@ -295,15 +299,19 @@ Val Checker::eval_compare(const Expr& e) {
 Val Checker::eval_bool_op(const Expr& e) {
   bool decides = e.text == "or";  // the truth of an operand that settles the result
   bool poison = false;
-  std::optional<Val> run_time;
+  std::optional<Val> run_time, with_type;  // with_type: what counts as a run-time value in Triton
   Val last;
-  for (const ExprPtr& child : e.children) {
+  auto counts_as_value = [&](const ExprPtr& child) { return !host_ && is_typed(*child); };
+  for (size_t i = 0; i < e.children.size(); ++i) {
+    const ExprPtr& child = e.children[i];
     Val x = eval(*child);
     if (x.is_poison()) {
       poison = true;
     } else if (x.is_constant()) {
-      if (dsl::truth(x) == decides) return x;
+      if (dsl::truth(x) == decides)
+        return counts_as_value(child) ? deciding_constant(e, i + 1, decides).value_or(x) : x;
       last = x;
+      if (counts_as_value(child)) with_type = x;
     } else if (!run_time) {
       run_time = x;
     } else {
@@ -312,7 +320,13 @@ Val Checker::eval_bool_op(const Expr& e) {
     }
   }
   if (poison) return Val();
-  return run_time ? *run_time : last;
+  return run_time ? *run_time : with_type.value_or(last);
+}
+
+std::optional<Val> Checker::deciding_constant(const Expr& e, size_t from, bool decides) {
+  for (size_t i = from; i < e.children.size(); ++i)
+    if (const auto x = peek(*e.children[i], {}); x && dsl::truth(*x) == decides && !is_typed(*e.children[i])) return x;
+  return std::nullopt;
 }
 
 Val Checker::eval_ternary(const Expr& e) {

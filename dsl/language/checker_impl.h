@@ -267,6 +267,8 @@ class Checker {
   Val compare_pair(const Expr& e, const std::string& op, const Expr& lhs_expr, Val lhs, const Expr& rhs_expr, Val rhs);
   Val chain_error(const Expr& e);
   Val eval_bool_op(const Expr& e);
+  /// The first of the operands from `from` on that is known without a type and settles an `and` or `or`.
+  std::optional<Val> deciding_constant(const Expr& e, size_t from, bool decides);
   Val eval_ternary(const Expr& e);
   Val eval_attribute(const Expr& e);
   /// What stands before a dot: eval, and any module.

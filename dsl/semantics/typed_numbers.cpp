@@ -79,6 +79,13 @@ std::optional<Val> reals_of_type(Sema& s, std::string_view op, const TypedPair& 
 }  // namespace
 
 Val binary_of_typed(Sema& s, std::string_view op, const Val& lhs, bool lhs_typed, const Val& rhs, bool rhs_typed) {
+  if (lhs.is<bool>() && rhs.is<bool>()) {  // of one bit
+    if (op == "+" || op == "-") return lhs.as<bool>() != rhs.as<bool>();
+    if (op == "*") return lhs.as<bool>() && rhs.as<bool>();
+    if (op == "//" && rhs.as<bool>()) return lhs;
+    if (op == "%" && rhs.as<bool>()) return false;
+    if ((op == "<<" || op == ">>") && !rhs.as<bool>()) return lhs;
+  }
   auto is_plain = [](const Val& x) { return x.is<double>() || (x.is<Int>() && literal_fits(x, literal_type(x))); };
   const bool by_zero = (op == "/" || op == "//" || op == "%") && is_number(rhs) && as_double(rhs) == 0;
   if (!is_plain(lhs) || !is_plain(rhs) || by_zero) return binary(s, op, lhs, rhs);

@@ -65,6 +65,31 @@ TEST(ControlFlow, CompileTimeOperandsThatDecide) {
   EXPECT_EQ(run(body, 5), (Ints{16, 0, 5, 1, 3}));
 }
 
+// A plain name is a value of the run time in Triton, of one bit where it is True or False.
+TEST(ControlFlow, PlainNamesOfOneBit) {
+  const std::string body = R"(
+    T = True
+    Z = False
+    ONE: tl.constexpr = True
+    tl.store(out, T + T)
+    tl.store(out + 1, Z - T)
+    tl.store(out + 2, -T)
+    tl.store(out + 3, ~T)
+    tl.store(out + 4, ONE + ONE)
+    tl.store(out + 5, -ONE)
+    tl.store(out + 6, T * T + T * ONE)
+    tl.store(out + 7, T + 1)
+    five = 5
+    tl.store(out + 8, five and 7)
+    tl.store(out + 9, five or 16)
+    tl.store(out + 10, T and 5)
+    tl.store(out + 11, Z or T)
+    tl.store(out + 12, five or n)
+    tl.static_assert((T // T).dtype == tl.int1 and (T % T).dtype == tl.int1 and (T << Z).dtype == tl.int1)
+)";
+  EXPECT_EQ(run(body, 13), (Ints{0, 1, 1, 0, 2, -1, 0, 2, 5, 16, 1, 1, 5}));
+}
+
 // ---- Names on the left
 
 TEST(ControlFlow, ValuesThatNoNameTakes) {
