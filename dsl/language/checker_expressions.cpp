@@ -233,7 +233,10 @@ Val Checker::compare_pair(const Expr& e, const std::string& op, const Expr& lhs_
       for (const Val& item : *tuple->items) {
         if (!item.is_constant()) return error(e.loc, fmt::format("'{}' needs compile-time values", op));
         bool numbers = dsl::is_number(item) && dsl::is_number(lhs);
-        found = found || (numbers ? dsl::truth(dsl::compare(sema_, "==", lhs, item)) : dsl::same(lhs, item));
+        if (host_)
+          found = found || host_equal(lhs, item);
+        else
+          found = found || (numbers ? dsl::truth(dsl::compare(sema_, "==", lhs, item)) : dsl::same(lhs, item));
       }
     } else {
       return error(e.loc, fmt::format("'{}' needs compile-time values, found {} {} {}", op, dsl::describe(lhs), op,
@@ -241,6 +244,9 @@ Val Checker::compare_pair(const Expr& e, const std::string& op, const Expr& lhs_
     }
     return found == (op == "in");
   }
+  if (host_ && (op == "==" || op == "!=")) return host_equal(lhs, rhs) == (op == "==");
+  if (host_ && (op == "is" || op == "is not") && (is_changeable(lhs) || is_changeable(rhs)))
+    return (identity_of(lhs) == identity_of(rhs)) == (op == "is");
   if (lhs.is<dsl::None>() || rhs.is<dsl::None>()) {
     bool both = lhs.is<dsl::None>() && rhs.is<dsl::None>();
     if (op == "is" || op == "==") return both;

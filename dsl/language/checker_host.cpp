@@ -322,6 +322,24 @@ Val Checker::host_subscript(const dsl::HostRef& object, const Expr& e) {
                nearest_hint(text, names, names.empty() ? "" : fmt::format("there is {}", fmt::join(names, ", "))));
 }
 
+// Python's ==, in which a list equals no tuple; in a kernel lists are tuples.
+bool Checker::host_equal(const Val& a, const Val& b) {
+  const auto *x = a.get_if<dsl::TupleVal>(), *y = b.get_if<dsl::TupleVal>();
+  if (x && y)
+    return x->is_list == y->is_list && x->items->size() == y->items->size() &&
+           std::equal(x->items->begin(), x->items->end(), y->items->begin(),
+                      [&](const Val& i, const Val& j) { return host_equal(i, j); });
+  const auto *d = get_host<DictObject>(a), *e = get_host<DictObject>(b);
+  if (d && e)
+    return d->items.size() == e->items.size() && std::all_of(d->items.begin(), d->items.end(), [&](const auto& item) {
+             const Val* other = e->find(item.first);
+             return other && host_equal(item.second, *other);
+           });
+  if (a.is<dsl::HostRef>() && b.is<dsl::HostRef>()) return identity_of(a) == identity_of(b);
+  const Val equal = dsl::compare(sema_, "==", a, b);
+  return !equal.is_poison() && dsl::truth(equal);
+}
+
 std::optional<bool> Checker::host_contains(const Val& container, const Val& key) {
   if (const auto* dict = get_host<DictObject>(container)) return dict->find(key) != nullptr;
   if (const auto* args = get_host<ArgsObject>(container))

@@ -417,6 +417,7 @@ class Checker {
   bool for_each(const Val& items, Loc loc, const std::function<bool(const Val&)>& element);
   Val host_attribute(const dsl::HostRef& object, const Expr& e);
   Val host_subscript(const dsl::HostRef& object, const Expr& e);
+  bool host_equal(const Val& a, const Val& b);
   std::optional<bool> host_contains(const Val& container, const Val& key);
   Val make_config(const std::vector<Argument>& args, Loc loc);
   /// Nothing if it is no method or function of host code.

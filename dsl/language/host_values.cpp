@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <functional>
 #include <set>
 
@@ -12,13 +13,30 @@ namespace tegula::language {
 
 namespace {
 
-// What equal keys share; nothing for a key that equals no other, such as a tuple.
+// What equal keys share, as 1, 1.0 and True do; nothing for a key that equals no other.
 std::optional<std::string> text_of_key(const Val& key) {
-  if (const auto* text = key.get_if<std::string>()) return "'" + *text;
+  if (const auto* text = key.get_if<std::string>()) return fmt::format("'{}:{}", text->size(), *text);
   if (const auto* number = key.get_if<dsl::Int>()) return number->to_string();
-  if (const auto* truth = key.get_if<bool>()) return *truth ? "True" : "False";
+  if (const auto* truth = key.get_if<bool>()) return *truth ? "1" : "0";
+  if (const auto* real = key.get_if<double>()) {
+    const bool is_whole = *real == std::trunc(*real) && std::abs(*real) < 9e18;
+    if (std::isnan(*real)) return std::nullopt;
+    return is_whole ? dsl::Int(int64_t(*real)).to_string() : fmt::format("{}", *real);
+  }
   if (key.is<dsl::None>()) return "None";
-  return std::nullopt;
+  if (key.is<dsl::DType>()) return "type " + dsl::text_of(key);
+  if (const auto* function = key.get_if<FunctionRef>())
+    return fmt::format("function {} {}", function->name, function->function);
+  if (key.is<dsl::HostRef>()) return fmt::format("object {}", identity_of(key));
+  const auto* tuple = key.get_if<dsl::TupleVal>();
+  if (!tuple) return std::nullopt;
+  std::string out = "(";
+  for (const Val& item : *tuple->items) {
+    const auto text = text_of_key(item);
+    if (!text) return std::nullopt;
+    out += *text + ",";
+  }
+  return out + ")";
 }
 
 }  // namespace
@@ -101,6 +119,11 @@ const void* identity_of(const Val& v) {
   return ref ? ref->get() : nullptr;
 }
 
+bool is_changeable(const Val& v) {
+  const auto* tuple = v.get_if<dsl::TupleVal>();
+  return get_host<DictObject>(v) || (tuple && tuple->is_list);
+}
+
 Held held_in(const Val& value, const void* container) {
   Held held;
   Parts([&](const Val& part) {
@@ -115,8 +138,7 @@ Held held_in(const Val& value, const void* container) {
 std::vector<const void*> containers_in(const Val& value) {
   std::vector<const void*> out;
   Parts([&](const Val& part) {
-    const auto* tuple = part.get_if<dsl::TupleVal>();
-    if (get_host<DictObject>(part) || (tuple && tuple->is_list)) out.push_back(identity_of(part));
+    if (is_changeable(part)) out.push_back(identity_of(part));
     return true;
   }).visit(value);
   return out;

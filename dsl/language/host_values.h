@@ -33,6 +33,8 @@ struct DictObject : dsl::HostObject {
 
 /// What two values share if they are the same list, tuple, dict or other object; null for other values.
 const void* identity_of(const Val& v);
+/// Whether a value is a list or a dict.
+bool is_changeable(const Val& v);
 /// How often a value holds a list or dict, in the containers that it is made of or as a name that a lambda captured:
 /// they would keep each other for ever if the container took the value.
 Held held_in(const Val& value, const void* container);

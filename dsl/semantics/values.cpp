@@ -152,6 +152,7 @@ std::string text_of(const Val& x) {
       if (tuple->fields) out += tuple->fields->names[size_t(&item - tuple->items->data())] + "=";
       out += item.is<std::string>() ? describe(item) : text_of(item);
     }
+    if (tuple->is_list) return fmt::format("[{}]", out);
     const TupleFields* fields = tuple->fields.get();
     return fmt::format("{}({}{})", fields ? fields->type : "", out, !fields && tuple->items->size() == 1 ? "," : "");
   }

@@ -266,6 +266,29 @@ def rebound():
   EXPECT_EQ(configs_text(tune->configs), expected);
 }
 
+TEST(HostCode, EqualKeysAndValuesAreThoseOfPython) {
+  auto tune = autotune(R"(
+def keys():
+    d = {1: 'a', True: 'b', (1, 2): 3, tl.float16: 4}
+    d[1.0] = 7
+    d[(1, 2)] += 5
+    d[tl.float16] += 1
+    return len(d) * 1000 + d[1] * 100 + d[(1, 2)] * 10 + d[tl.float16]
+def equal():
+    a, b = [1, 2], [1, 2]
+    c = a
+    ones = [a == b, (1, 2) == (1, 2), {'a': [1]} == {'a': [1]}, a is c, 1 == True, [1] in [[1]], {} != {'a': 1}]
+    zeros = [a == (1, 2), {'a': 1} == {'a': 2}, a is b, (1,) in [[1]], {} is {}]
+    return sum([1 for x in ones if x]) * 10 + sum([1 for x in zeros if x])
+def texts():
+    return len(str([1])) * 100 + len(str((1, 2))) * 10 + len(f"{[1, 'a']}")
+@triton.autotune([triton.Config({'BLOCK': f()}) for f in (keys, equal, texts)], ['n']))");
+  ASSERT_TRUE(tune);
+  EXPECT_EQ(configs_text(tune->configs),
+            "BLOCK=3785 num_warps=4 num_stages=3\nBLOCK=70 num_warps=4 num_stages=3\n"
+            "BLOCK=368 num_warps=4 num_stages=3\n");
+}
+
 TEST(HostCode, LambdasReadWhatTheirNamesAreThen) {
   auto tune = autotune(R"(
 def later():
