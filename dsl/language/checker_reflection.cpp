@@ -13,8 +13,9 @@ namespace tegula::language {
 
 namespace {
 
-// The classes of a value, the narrowest first, by the names of their functions. A number with a type is a tensor.
-std::vector<std::string> classes_of(const Val& v, bool typed) {
+// The classes of a value, the narrowest first, by the names of their functions. In a kernel a number with a type is a
+// tensor, and lists are Triton's tuples.
+std::vector<std::string> classes_of(const Val& v, bool typed, bool host) {
   const auto* view = v.get_if<dsl::BlockView>();
   if (view && !view->is_pointer()) return {"tl.tensor_descriptor", "tl.tensor_descriptor_base", "tl.base_value"};
   if (view || v.is_value() || (typed && dsl::is_number(v))) return {"tl.tensor", "tl.base_value"};
@@ -22,7 +23,9 @@ std::vector<std::string> classes_of(const Val& v, bool typed) {
   if (v.is<dsl::Int>()) return {"python.int"};
   if (v.is<double>()) return {"python.float"};
   if (v.is<std::string>()) return {"python.str"};
-  if (v.is<dsl::TupleVal>()) return {"tl.tuple", "python.tuple", "python.list", "tl.base_value"};
+  const auto* tuple = v.get_if<dsl::TupleVal>();
+  if (tuple && host) return {tuple->is_list ? "python.list" : "python.tuple"};
+  if (tuple) return {"tl.tuple", "python.tuple", "python.list", "tl.base_value"};
   if (get_host<DictObject>(v)) return {"python.dict"};
   if (const auto* memory = get_host<PointerObject>(v)) {
     const bool descriptor = memory->launch && memory->launch->is_descriptor(memory->name);
@@ -67,7 +70,7 @@ std::optional<Val> Checker::reflect(const FunctionRef& function, const Expr& cal
   }
   const Val value = eval_base(object);
   if (value.is_poison()) return Val();
-  const std::vector<std::string> classes = classes_of(value, !host_ && is_typed(object));
+  const std::vector<std::string> classes = classes_of(value, !host_ && is_typed(object), host_);
   if (name == "python.type") {
     if (classes.empty()) return error(call.loc, fmt::format("type() does not know {}", dsl::describe(value)));
     return function_ref(classes.front());

@@ -282,11 +282,16 @@ def equal():
     return sum([1 for x in ones if x]) * 10 + sum([1 for x in zeros if x])
 def texts():
     return len(str([1])) * 100 + len(str((1, 2))) * 10 + len(f"{[1, 'a']}")
-@triton.autotune([triton.Config({'BLOCK': f()}) for f in (keys, equal, texts)], ['n']))");
+def classes():
+    n, xs = 3, [1]
+    ones = [isinstance(n, int), isinstance(xs, list), isinstance((1,), tuple), isinstance(xs, (tuple, list)), type(xs) == list]
+    zeros = [isinstance(xs, tuple), isinstance((1,), list), type(xs) == tuple, isinstance(n, float)]
+    return sum([1 for x in ones if x]) * 10 + sum([1 for x in zeros if x])
+@triton.autotune([triton.Config({'BLOCK': f()}) for f in (keys, equal, texts, classes)], ['n']))");
   ASSERT_TRUE(tune);
   EXPECT_EQ(configs_text(tune->configs),
             "BLOCK=3785 num_warps=4 num_stages=3\nBLOCK=70 num_warps=4 num_stages=3\n"
-            "BLOCK=368 num_warps=4 num_stages=3\n");
+            "BLOCK=368 num_warps=4 num_stages=3\nBLOCK=50 num_warps=4 num_stages=3\n");
 }
 
 TEST(HostCode, LambdasReadWhatTheirNamesAreThen) {
