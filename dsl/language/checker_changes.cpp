@@ -53,6 +53,8 @@ bool Checker::change(const Val& object, std::span<const Val> taken, const Expr& 
   for (const Val& item : taken)
     if (holders > kOwn) held += held_in(item, identity_of(object));
   if (!count_made(int64_t(taken.size()) + held.visited, base.loc)) return false;
+  for (auto& [identity, iterator] : iterators_)
+    for (const Val& source : iterator.sources) iterator.stale |= identity_of(source) == identity_of(object);
   if (held.times == 0) {
     how(object);
     return true;

@@ -126,7 +126,31 @@ std::optional<Val> Checker::host_member(std::string_view module, std::string_vie
 
 // ---- Expressions
 
+Val Checker::make_iterator(Val items, std::vector<Val> sources, bool once) {
+  const auto* tuple = items.get_if<dsl::TupleVal>();
+  if (!tuple || !host_) return items;
+  std::erase_if(iterators_,
+                [](const auto& i) { return i.second.self.template as<dsl::TupleVal>().items.use_count() == 1; });
+  std::erase_if(sources, [](const Val& source) { return !is_changeable(source); });
+  iterators_[tuple->items.get()] = {items, std::move(sources), once};
+  return items;
+}
+
+bool Checker::may_iterate(const Val& items, bool starts, Loc loc) {
+  const auto found = iterators_.find(identity_of(items));
+  if (found == iterators_.end()) return true;
+  Iterator& iterator = found->second;
+  const bool is_used_up = starts && iterator.once && std::exchange(iterator.used, true);
+  if (!is_used_up && !iterator.stale) return true;
+  error(loc,
+        is_used_up ? "an iterator, as zip() and map() give, has its items once"
+                   : "a list or dict changes before an iterator over it has given its items",
+        "list(...) keeps them");
+  return false;
+}
+
 std::optional<std::vector<Val>> Checker::iterate(const Val& v, Loc loc) {
+  if (!may_iterate(v, true, loc)) return std::nullopt;
   if (const auto* tuple = v.get_if<dsl::TupleVal>()) return *tuple->items;
   if (const auto dict = dict_of(v)) {
     std::vector<Val> keys;
@@ -266,10 +290,11 @@ bool Checker::for_each(const Val& items, Loc loc, const std::function<bool(const
     const auto others = iterate(items, loc);
     return others && std::all_of(others->begin(), others->end(), element);
   }
+  if (!may_iterate(items, true, loc)) return false;
   const size_t size = list ? 0 : dict->items.size();
   for (size_t i = 0; i < (list ? list->items->size() : size); ++i) {
     const Val item = list ? (*list->items)[i] : dict->items[i].first;
-    if (!element(item)) return false;
+    if (!element(item) || !may_iterate(items, false, loc)) return false;
     if (list || dict->items.size() == size) continue;
     error(loc, "the dict gets other keys while a loop runs over them");
     return false;

@@ -57,10 +57,21 @@ struct Checker::HostBuiltin {
     const auto row = table().find(name);
     if (row == table().end()) return std::nullopt;
     if (row->second.takes != Takes::Anything && !arguments_fit(row->second.takes)) return Val();
-    return (this->*row->second.method)();
+    Val result = (this->*row->second.method)();
+    return gives_iterator() ? checker.make_iterator(std::move(result), sources()) : result;
   }
 
  private:
+  bool gives_iterator() const {
+    static constexpr std::string_view kIterators[] = {"python.zip",    "python.map",      "python.enumerate",
+                                                      "python.filter", "python.reversed", "itertools.product"};
+    return std::find(std::begin(kIterators), std::end(kIterators), name) != std::end(kIterators);
+  }
+  std::vector<Val> sources() const {
+    std::vector<Val> out;
+    for (const Argument& a : args) out.push_back(a.value);
+    return out;
+  }
   Val error(std::string message) { return checker.error(loc, std::move(message)); }
   /// The only argument, if it is a T.
   template <typename T>
@@ -143,6 +154,7 @@ struct Checker::HostBuiltin {
   }
   Val str() { return Val(dsl::text_of(args[0].value)); }
   Val len() {
+    if (!checker.may_iterate(args[0].value, false, loc)) return Val();
     if (const auto* text = only<std::string>()) return Val(dsl::Int(text->size()));
     if (const auto* list = only<dsl::TupleVal>()) return Val(dsl::Int(list->items->size()));
     if (const auto dict = dict_of(args[0].value)) return Val(dsl::Int(dict->items.size()));

@@ -412,6 +412,11 @@ class Checker {
   /// Runs `element` for each combination of the clauses from `clause` on, until it returns false.
   bool comprehend(const Expr& e, size_t clause, const std::function<bool()>& element);
   std::optional<std::vector<Val>> iterate(const Val& v, Loc loc);
+  /// What zip(), map() and their kin give, in Python an iterator over `sources`: its items come once (of keys() and
+  /// the like, `once` is false), and not if a source changes before.
+  Val make_iterator(Val items, std::vector<Val> sources, bool once = true);
+  /// False after an error: it has been used up, or a source has changed. `starts`: its items are asked for.
+  bool may_iterate(const Val& items, bool starts, Loc loc);
   /// Runs `element` for each item, until it returns false; also for those that a list gets meanwhile, as in Python.
   /// False if it did, and after an error.
   bool for_each(const Val& items, Loc loc, const std::function<bool(const Val&)>& element);
@@ -493,6 +498,12 @@ class Checker {
   std::optional<int> capability_;                     ///< of the target: 90 for sm_90; nothing where it is not known
   std::optional<ResultForm>* result_form_ = nullptr;  ///< receives what the loop at hand returns
   std::deque<std::vector<StmtPtr>> made_;             ///< statements that no program has
+  struct Iterator {
+    Val self;
+    std::vector<Val> sources;
+    bool once = true, used = false, stale = false;
+  };
+  std::map<const void*, Iterator> iterators_;  ///< by what identity_of() gives
   struct Kept {
     std::string what;
     Val value;  ///< keeps the addresses of its parts from being taken again

@@ -354,6 +354,12 @@ TEST(HostCode, WhatOthersWouldSeeDoesNotChange) {
       {"def f():\n  x = (3,)\n  x[0] = 1\n", "the elements of a tuple cannot be assigned"},
       {"def f():\n  x = [1, 2]\n  x[0:1] = [1]\n", "a list's elements are assigned one at a time"},
       {"def f():\n  x = []\n  y = x\n  x.append((1, [y]))\n", "a list that holds itself is not evaluated here"},
+      {"def f():\n  z = zip([1], [2])\n  a = list(z)\n  return len(list(z))\n",
+       "an iterator, as zip() and map() give, has its items once"},
+      {"def f():\n  x = [1]\n  m = map(lambda v: v, x)\n  x.append(2)\n  return sum(m)\n",
+       "a list or dict changes before an iterator over it has given its items"},
+      {"def f():\n  x = [1]\n  for i, v in enumerate(x):\n    x.append(v)\n",
+       "a list or dict changes before an iterator over it has given its items"},
       {"def f():\n  d = {'a': 1}\n  for k in d:\n    d[k + 'a'] = 1\n",
        "the dict gets other keys while a loop runs over them"}};
   for (const auto& [text, message] : cases)
