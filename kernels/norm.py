@@ -20,8 +20,9 @@ EVICTION is the priority of what is read in the caches. `rows_class` tells tunin
 import triton
 import triton.language as tl
 
-from tiles import (activate, aligned_elements, begin_aligned, columns, divide, divide_rows, extent, fitting_rows, in_line,
-                   inside, load_vector, piece_mask, quantised, row_configs, row_scale, row_sum, unit_of_rows, united, warp_sums)
+from tiles import (activate, add_pairs, aligned_elements, begin_aligned, columns, divide, divide_rows, extent, fitting_rows, in_line,
+                   inside, load_vector, middle_of_five, piece_mask, quantised, row_configs, row_scale, row_sum, sampled, unit_of_rows,
+                   united, warp_sums, without_negative)
 
 # Registers a thread at most, by warps: fewer of them, and more programs run at a time.
 LIMITS = {1: [None], 2: [None], 4: [None, 128], 8: [None, 80, 64], 16: [None, 40, 64], 32: [None, 32]}
@@ -92,16 +93,29 @@ def row_factor(squares, cols, eps, L2: tl.constexpr):
 
 
 @triton.jit
-def add_both(x, y, other_x, other_y):
-    return x + other_x, y + other_y
-
-
-@triton.jit
 def moments_about(reference, h, mask):
     """Distances of a divided row's elements from a number, with their sum and that of their squares: one exchange."""
     distance = tl.where(mask, h - reference, 0.0)
-    total, squares = tl.reduce((in_line(warp_sums(distance)), in_line(warp_sums(distance * distance))), 0, add_both)
+    total, squares = tl.reduce((in_line(warp_sums(distance)), in_line(warp_sums(distance * distance))), 0, add_pairs)
     return distance, total, squares
+
+
+@triton.jit
+def element(x_ptr, residual_ptr, x_row, residual_row, col):
+    h = tl.load(x_ptr + x_row + col).to(tl.float32)
+    if residual_ptr is not None:
+        h += tl.load(residual_ptr + residual_row + col).to(tl.float32)
+    return h
+
+
+@triton.jit
+def reference_of(x_ptr, residual_ptr, x_row, residual_row, cols):
+    """A number near the mean of a row."""
+    return middle_of_five(element(x_ptr, residual_ptr, x_row, residual_row, sampled(0, cols)),
+                          element(x_ptr, residual_ptr, x_row, residual_row, sampled(1, cols)),
+                          element(x_ptr, residual_ptr, x_row, residual_row, sampled(2, cols)),
+                          element(x_ptr, residual_ptr, x_row, residual_row, sampled(3, cols)),
+                          element(x_ptr, residual_ptr, x_row, residual_row, sampled(4, cols)))
 
 
 @triton.jit
@@ -118,14 +132,12 @@ def whole_rows(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, wei
         tl.debug_barrier()
     sum_at = place(at, row, col, sum_stride, UNIT)
     if CENTER and PARTS > 1:
-        # The mean of a few elements of the row is as near to the row's mean as keeps the digits of the variance. All
-        # blocks read them: the sum, which may take their place, is stored behind the exchange.
-        few = tl.arange(0, 32)
-        first = load_sum(x_ptr, residual_ptr, row * x_stride + few, row * residual_stride + few, few < cols)
-        distance, total, squares = moments_about(tl.sum(first, axis=0) / tl.minimum(cols, 32), h, mask)
+        # All blocks read a few elements: the sum, which may take their place, is stored behind the exchange.
+        reference = reference_of(x_ptr, residual_ptr, row * x_stride, row * residual_stride, cols)
+        distance, total, squares = moments_about(reference, h, mask)
         store_sum(sum_ptr, sum_at, h, mask)
         offset = total / cols
-        factor = row_factor(tl.maximum(squares - offset * total, 0.0), cols, eps, L2)
+        factor = row_factor(without_negative(squares - offset * total), cols, eps, L2)
         y = distance * factor - offset * factor
     else:
         store_sum(sum_ptr, sum_at, h, mask)

@@ -23,7 +23,7 @@ import triton
 import triton.language as tl
 
 from tiles import (NARROW, NARROW_TILES, SHARED_PIECES, add_pairs, columns, extent, in_line, inside, load_vector,
-                   shares_pieces, sums_of_rows, warp_sums)
+                   shares_pieces, sums_of_rows, warp_sums, without_negative)
 
 BEGUN = tl.constexpr(0x10000)  # in a counter of programs: one that has begun, or goes before all have begun
 
@@ -230,19 +230,24 @@ def statistics(total, total_g, squares, products, cols, eps):
     mean(g), r and mean(g * n)."""
     each = 1.0 / cols
     offset = total * each
-    squares = squares - offset * total
-    r = tl.rsqrt(tl.where(squares < 0, 0.0, squares) * each + eps)
+    r = tl.rsqrt(without_negative(squares - offset * total) * each + eps)
     return offset, total_g * each, r, (products - offset * total_g) * each * r
 
 
 @triton.jit
+def sample_of_rows(i: tl.constexpr, x_ptr, row, x_stride, there, cols):
+    """One of three elements of each row. They are an odd number of columns apart: elements far from the others that stand side by
+    side, or every 2^k columns, are no two of them, or so many that they decide on the deviation."""
+    col = tl.minimum(cols // 6 + i * (cols // 3 | 1), cols - 1)
+    return tl.load(x_ptr + row * x_stride + col, mask=there, other=0.0).to(tl.float32)
+
+
+@triton.jit
 def middle_of_three(x_ptr, row, x_stride, there, cols):
-    """Of three elements from the middle of each row the middle one: as near to its mean as keeps the digits of moments about it,
-    also where a row has an element much larger than the others."""
-    first = x_ptr + row * x_stride + tl.maximum(cols // 2 - 1, 0)
-    a = tl.load(first, mask=there, other=0.0).to(tl.float32)
-    b = tl.load(first + 1, mask=there & (cols > 1), other=0.0).to(tl.float32)
-    c = tl.load(first + 2, mask=there & (cols > 2), other=0.0).to(tl.float32)
+    """The middle one of three samples of each row: as near to its mean as keeps the digits of moments about it."""
+    a = sample_of_rows(0, x_ptr, row, x_stride, there, cols)
+    b = sample_of_rows(1, x_ptr, row, x_stride, there, cols)
+    c = sample_of_rows(2, x_ptr, row, x_stride, there, cols)
     return tl.maximum(tl.minimum(a, b), tl.minimum(tl.maximum(a, b), c))
 
 

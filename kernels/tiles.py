@@ -333,6 +333,27 @@ def row_max(x, PARTS: tl.constexpr):
 
 
 @triton.jit
+def sampled(i: tl.constexpr, cols):
+    """Columns of five samples of a row, i from 0 to 4, no three of which are the same modulo more than 16: elements that are far from
+    most others, side by side or the same distance apart, are no three of them, or so many that they decide on the deviation."""
+    return tl.minimum(i * (cols // 5 + i), cols - 1)
+
+
+@triton.jit
+def middle_of_five(a, b, c, d, e):
+    """Of five samples the middle one: as near to the row's mean as keeps the digits of moments about it."""
+    low = tl.maximum(tl.minimum(a, b), tl.minimum(c, d))
+    high = tl.minimum(tl.maximum(a, b), tl.maximum(c, d))
+    return tl.maximum(tl.minimum(low, high), tl.minimum(tl.maximum(low, high), e))
+
+
+@triton.jit
+def without_negative(squares):
+    """What rounding takes below 0 is 0; a NaN, as of a row with an infinity, stays."""
+    return tl.where(squares < 0, 0.0, squares)
+
+
+@triton.jit
 def join_sums(top, total, other_top, other_total):
     """Of two parts of a row: the greatest x, to base 2, and the sum of exponentials relative to it."""
     both = tl.maximum(top, other_top)

@@ -130,6 +130,59 @@ class Norms(Case):
                           num_ctas=blocks if DEVICE.sm >= 90 else 1)
             self.near(out, norm(x.exact, center=True), kind, 4)
 
+    def rows_with_large_elements(self, cols):
+        """Rows whose first, middle or other elements are far from most of them, or all from 0; and what of each is not finite."""
+        middle = cols // 2
+        rows = []
+        for large in ([], [0], range(3), range(32), range(700), [middle], [middle - 1, middle], range(middle - 2, middle + 2), [cols - 1],
+                      range(0, cols, 257), range(0, cols, 4096), range(middle), range(0, cols, 2)):
+            rows.append(random.standard_normal(cols))
+            rows[-1][list(large)] = 1000
+        for first, count, large in (0, 0, 0), (0, 32, 0), (middle - 8, 16, -3000):
+            rows.append(1000 + 0.4 * random.standard_normal(cols))
+            rows[-1][first:first + count] = large
+        rows += [np.full(cols, 3.7), np.zeros(cols), np.linspace(0, 1000, cols)]
+        for place, what in (0, np.inf), (middle, np.inf), (cols - 1, -np.inf), (0, np.nan), (cols - 7, np.nan):
+            rows.append(random.standard_normal(cols))
+            rows[-1][place] = what
+        return Array(np.stack(rows), "f32")
+
+    def has_digits(self, found, exact, what):
+        """Half of each row's elements are near in relation to themselves, all in relation to the largest one."""
+        np.testing.assert_array_equal(np.isnan(found), np.isnan(exact), what)
+        error, size = np.nan_to_num(np.abs(found - exact)), np.nan_to_num(np.abs(exact))
+        self.assertLess(np.median(error / np.maximum(size, 1e-30), axis=1).max(), 1e-6, what)
+        self.assertLess((error.max(1) / np.maximum(size.max(1), 1e-30)).max(), 1e-6, what)
+
+    def test_layer_norm_of_divided_rows_with_large_elements(self):
+        text = tegula.load(str(SOURCE / "kernels" / "norm.py"))["norm"]
+        blocks = 4 if DEVICE.sm >= 90 else 1
+        for cols in (16384, 15001):
+            x = self.rows_with_large_elements(cols)
+            rows = x.exact.shape[0]
+            out = empty(x.exact.shape)
+            text[(rows,)](out.given, x.given, None, None, None, None, None, None, cols, cols, 0, 0, rows, cols, 1e-6, 2, CENTER=True,
+                          ACTIVATION="none", ROWS=1, STAGES=0, PIECE=0, EVICTION="", num_warps=4, num_ctas=blocks)
+            with np.errstate(invalid="ignore"):
+                self.has_digits(out.now(), norm(x.exact, center=True), f"{cols} columns")
+
+    def test_layer_norm_backward_with_large_elements(self):
+        text = tegula.load(str(SOURCE / "kernels" / "norm_backward.py"))["norm_backward"]
+        for cols, tall, warps, blocks, piece in (4099, 1, 8, 1, 0), (1500, 4, 8, 1, 0), (16384, 1, 4, 4, 0), (10001, 1, 4, 1, 4096):
+            x, weight = self.rows_with_large_elements(cols), normal(cols)
+            rows = x.exact.shape[0]
+            dy, dx, dweight, dbias = normal((rows, cols)), empty((rows, cols)), empty(cols), empty(cols)
+            partials, counters = empty(2 * rows * cols), Array(np.zeros(2), "i32")
+            text[(-(-rows // tall),)](dx.given, dweight.given, dbias.given, dy.given, x.given, weight.given, None, cols, cols, cols, 0,
+                                      rows, cols, 1e-6, 2, partials.given, counters.given, CENTER=True, ROWS=tall, STAGES=1, PROGRAMS=1,
+                                      RELOAD=False, PIECE=piece, num_warps=warps, num_ctas=blocks if DEVICE.sm >= 90 else 1)
+            with np.errstate(invalid="ignore"):
+                h = x.exact - x.exact.mean(1, keepdims=True)
+                r = 1 / np.sqrt((h * h).mean(1, keepdims=True) + 1e-6)
+                n, g = h * r, dy.exact * weight.exact
+                exact = r * (g - g.mean(1, keepdims=True) - n * (g * n).mean(1, keepdims=True))
+            self.has_digits(dx.now(), exact, f"{tall} rows of {cols}, {warps} warps, {blocks} blocks, pieces of {piece}")
+
     def test_l2_norm_backward(self):
 
         def test(shape, kind):
