@@ -51,6 +51,8 @@ Grid row_tiles_grid(const BoundCall& call, const Config& config, int) {
   return {unsigned(ceil_div(call.extent("rows"), config["ROWS"]))};
 }
 
+size_t counters_alone(const BoundCall&, int) { return 0; }
+
 constexpr int64_t kSamplers = 16;  // programs of sample.py for each multiprocessor at most
 
 Grid sampled_rows_grid(const BoundCall& call, const Config&, int num_sms) {
@@ -114,9 +116,40 @@ Grid channels_of_images_grid(const BoundCall& call, const Config& config, int) {
   return {unsigned(call.extent("batch") * call.extent("channels") * pieces)};
 }
 
+// Few wide rows: LEAST_COLS of row_pieces.py.
+bool has_kept_pieces(const BoundCall& call, int num_sms) {
+  constexpr int64_t kLeastCols = 32768;
+  return call.extent("cols") >= kLeastCols && rows_class(num_sms, call.extent("rows")) == 0;
+}
+
+// Whether rows of all matrices begin at multiples of 8 elements.
+bool begin_evenly(const BoundCall& call) {
+  for (size_t i = 0; i < call.entry().operands.size(); ++i)
+    if (const Tensor* t = call.tensor(i); t && t->rank == 2 && t->strides[0] % 8 != 0) return false;
+  return true;
+}
+
+// Tiles' rows may begin before the first column where those of the matrices do not begin evenly (row_pieces.py).
+constexpr int64_t kMostBefore = 15;
+
+// Whether there are words for the pieces of all rows: kept_pieces() of row_pieces.py.
+bool keeps_pieces(const BoundCall& call, const Config& config) {
+  constexpr int64_t kMostPieces = (Workspace::kCounters - 2) / 6;
+  return config["ROWS"] == 0 &&
+         call.extent("rows") * ceil_div(call.extent("cols") + kMostBefore, config["PIECE"]) <= kMostPieces;
+}
+
+Grid kept_rows_grid(const BoundCall& call, const Config& config, int num_sms) {
+  const int64_t rows = call.extent("rows"), cols = call.extent("cols");
+  if (config["ROWS"] > 0) return tiles_grid(call, config, num_sms);
+  if (!keeps_pieces(call, config)) return {unsigned(rows)};
+  return {unsigned(rows * ceil_div(begin_evenly(call) ? cols : cols + kMostBefore, config["PIECE"]))};
+}
+
 Grid persistent_grid(const BoundCall& call, const Config& config, int num_sms) {
   const int64_t programs = clusters_at_once(num_sms, config.num_ctas.value_or(1)) * config["PROGRAMS"];
-  return {unsigned(std::clamp<int64_t>(ceil_div(call.extent("rows"), constexpr_or(config, "ROWS", 1)), 1, programs))};
+  const int64_t tile_rows = std::max<int64_t>(constexpr_or(config, "ROWS", 1), 1);
+  return {unsigned(std::clamp<int64_t>(ceil_div(call.extent("rows"), tile_rows), 1, programs))};
 }
 
 // Programs that leave sums of weight and bias: as many as 256 MB hold at most.
@@ -126,6 +159,7 @@ int64_t most_programs(int64_t cols, int num_sms) {
 }
 
 Grid weight_gradients_grid(const BoundCall& call, const Config& config, int num_sms) {
+  if (keeps_pieces(call, config)) return {unsigned(ceil_div(call.extent("cols"), config["PIECE"]))};
   Grid grid = persistent_grid(call, config, num_sms);
   grid.x = std::min(grid.x, unsigned(most_programs(call.extent("cols"), num_sms)));
   return grid;
@@ -170,12 +204,9 @@ size_t shared_rows_bytes(const BoundCall& call, int num_sms) {
 Grid scanned_rows_grid(const BoundCall& call, const Config& config, int num_sms) {
   if (config["CHAIN"] == 0) return row_tiles_grid(call, config, num_sms);
   const int64_t rows = call.extent("rows"), pieces = rows * ceil_div(call.extent("cols"), config["PIECE"]);
-  constexpr int64_t kMostWords = Workspace::kCounters - 2;  // MOST_WORDS of scan.py
+  constexpr int64_t kMostWords = Workspace::kCounters - 2;  // MOST_WORDS of row_pieces.py
   return {unsigned(pieces <= kMostWords ? pieces : rows)};
 }
-
-// Counters alone.
-size_t scanned_rows_bytes(const BoundCall&, int) { return 0; }
 
 Grid tokens_grid(const BoundCall& call, const Config& config, int) {
   return {unsigned(ceil_div(call.extent("tokens"), config["TOKENS"]))};
@@ -415,16 +446,22 @@ void check_convolution(const BoundCall& call) {
 namespace rules {
 
 const LaunchRule tiles{tiles_grid, nullptr, check_quantised_result};
+const LaunchRule kept_rows{.grid = kept_rows_grid,
+                           .partial_bytes = counters_alone,
+                           .check = check_quantised_result,
+                           .has_partials = has_kept_pieces,
+                           .shares_rows = true};
 const LaunchRule elements{.grid = elements_grid, .joins_rows = true};
 const LaunchRule row_tiles{row_tiles_grid};
 const LaunchRule shared_rows{shared_rows_grid, shared_rows_bytes};
-const LaunchRule scanned_rows{scanned_rows_grid, scanned_rows_bytes};
+const LaunchRule scanned_rows{scanned_rows_grid, counters_alone};
 const LaunchRule sampled_rows{sampled_rows_grid, sampled_rows_bytes};
 const LaunchRule groups_of_channels{groups_of_channels_grid, nullptr, check_groups_of_channels};
 const LaunchRule group_gradients{groups_of_channels_grid, group_gradients_bytes, check_group_gradients};
 const LaunchRule channels_of_images{channels_of_images_grid};
 const LaunchRule losses{persistent_grid, nullptr, check_classes};
-const LaunchRule weight_gradients{weight_gradients_grid, weight_gradients_bytes};
+const LaunchRule weight_gradients{
+    .grid = weight_gradients_grid, .partial_bytes = weight_gradients_bytes, .shares_rows = true};
 const LaunchRule columns{columns_grid, columns_bytes};
 const LaunchRule column_statistics{columns_grid, column_statistics_bytes};
 const LaunchRule tokens{tokens_grid, nullptr, check_heads};
@@ -457,7 +494,10 @@ int rows_class(int num_sms, int64_t rows) { return rows <= num_sms ? 0 : rows <=
 
 int rows_class(int num_sms, const BoundCall& call) {
   constexpr int kJoined = 3;
-  const int apart = rows_class(num_sms, call.extent("rows"));
+  int64_t rows = call.extent("rows");
+  int apart = rows_class(num_sms, rows);
+  if (call.entry().rule->shares_rows && has_kept_pieces(call, num_sms))
+    for (constexpr int64_t kFactor = 4; rows > 0 && rows * kFactor <= num_sms; rows *= kFactor) --apart;
   return call.entry().rule->joins_rows && is_without_gaps(call) ? kJoined + apart : apart;
 }
 

@@ -17,6 +17,11 @@ struct LaunchRule {
   bool joins_rows = false;
   /// Runs calls that are not for the kernel, and says whether this was one; null: there are none.
   bool (*instead)(Device& device, const BoundCall& call, StreamHandle stream) = nullptr;
+  /// Whether the call needs partials and counters at all, with some configuration; null: yes. If not, both are null
+  /// pointers.
+  bool (*has_partials)(const BoundCall& call, int num_sms) = nullptr;
+  /// Whether programs may share few wide rows, which the rows_class then tells apart by their number.
+  bool shares_rows = false;
 };
 
 namespace rules {
@@ -24,6 +29,9 @@ namespace rules {
 /// A program for each ROWS rows (and each COLS columns) of the extents `rows` and `cols`, or, with STAGES above 0 and
 /// no PIECE, as many programs as the device runs at a time.
 extern const LaunchRule tiles;
+
+/// The same, or with ROWS 0 a program for each PIECE columns of each of few rows, which tell each other numbers.
+extern const LaunchRule kept_rows;
 
 /// A program for each ROWS rows and each COLS columns, or where no matrix has gaps between its rows for each ROWS *
 /// COLS elements.
@@ -89,7 +97,8 @@ Grid grid_of_tiles(int64_t rows, int64_t cols, const Config& config, int num_sms
 
 /// 0: at most a row for each multiprocessor, 1: some, 2: many. Part of the key of tuning.
 int rows_class(int num_sms, int64_t rows);
-/// The same of a call of a library's kernel: told apart where rows are joined.
+/// The same of a call of a library's kernel: told apart where rows are joined. Few rows that programs may share are
+/// below 0, by factors of 4.
 int rows_class(int num_sms, const BoundCall& call);
 
 }  // namespace tegula::kernels

@@ -212,7 +212,8 @@ void LibraryKernel::launch(Device& device, const BoundCall& call, StreamHandle s
   if (rule.check) rule.check(call);
   if (rule.instead && rule.instead(device, call, stream)) return;
   Workspace workspace{};
-  if (rule.partial_bytes) workspace = device.workspace(stream, rule.partial_bytes(call, num_sms));
+  if (rule.partial_bytes && (!rule.has_partials || rule.has_partials(call, num_sms)))
+    workspace = device.workspace(stream, rule.partial_bytes(call, num_sms));
   std::array<std::byte, sizeof(Arg) * kMaxArgs> memory;
   Arg* args = reinterpret_cast<Arg*>(memory.data());
   for (size_t i = 0; i < sources_.size(); ++i) new (args + i) Arg(argument(sources_[i], call, num_sms, workspace));

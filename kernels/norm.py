@@ -12,7 +12,8 @@ A row of `cols` elements lies `..._stride` elements after the one before it. Wha
 is fp32, h included. A program takes ROWS rows at a time: the next ones of its share (STAGES > 0, loads running that far
 ahead, weights loaded once), or the only ones it has (STAGES = 0). Rows are kept in registers between the steps; with
 PIECE > 0 a row is taken in pieces of so many elements instead, and read again for each step, from a cache. Wide rows, and
-pieces of few rows, are divided over the blocks of a cluster (num_ctas).
+pieces of few rows, are divided over the blocks of a cluster (num_ctas). With ROWS 0 each piece of few rows has a program of
+its own (row_pieces.py), which keeps it in registers.
 
 EVICTION is the priority of what is read in the caches. `rows_class` tells tuning few rows from many.
 """
@@ -20,6 +21,7 @@ EVICTION is the priority of what is read in the caches. `rows_class` tells tunin
 import triton
 import triton.language as tl
 
+from row_pieces import begin_piece, end_of_piece, is_left, kept_pieces, set_back, shared_configs, tell_piece, told_of_row
 from tiles import (activate, add_pairs, aligned_elements, begin_aligned, columns, divide, divide_rows, extent, fitting_rows, in_line,
                    inside, load_vector, middle_of_five, piece_mask, quantised, row_configs, row_scale, row_sum, sampled, unit_of_rows,
                    united, warp_sums, without_negative)
@@ -44,12 +46,13 @@ def unit(args):
 
 
 def configs():
-    return row_configs(LIMITS, LIMITS_OF_TWO, MOST_STAGES)
+    return row_configs(LIMITS, LIMITS_OF_TWO, MOST_STAGES) + shared_configs()
 
 
 def fitting(configs, named_args, **kwargs):
-    """fitting_rows(); the weights for several rows may lie in shared memory."""
-    return fitting_rows(configs, named_args)
+    """fitting_rows(); the weights for several rows may lie in shared memory. A scale for each row takes a second exchange."""
+    kept = fitting_rows(configs, named_args)
+    return [config for config in kept if config.kwargs["ROWS"] > 0 or named_args["scales_ptr"] is None]
 
 
 @triton.jit
@@ -216,6 +219,109 @@ def row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, 
         tl.store(out_ptr + out_row + at, quantised(y, out_ptr.dtype.element_ty), mask=mask)
 
 
+@triton.jit
+def load_piece(x_ptr, residual_ptr, row, piece, x_stride, residual_stride, cols, PIECE: tl.constexpr, UNIT: tl.constexpr):
+    """Elements of a piece, where they stand behind the beginning of the tile's row, and which of them the matrix has."""
+    x_row, before = begin_aligned(row.to(tl.int64) * x_stride, UNIT)
+    residual_row = begin_aligned(row.to(tl.int64) * residual_stride, UNIT)[0]
+    at = piece * PIECE + tl.arange(0, PIECE)
+    mask = piece_mask(at, before, cols, UNIT)
+    return load_sum(x_ptr, residual_ptr, x_row + at, residual_row + at, mask), at, mask
+
+
+@triton.jit
+def elements_of_pieces(row, x_stride, cols, piece, PIECE: tl.constexpr, UNIT: tl.constexpr):
+    """How many elements of the row each piece has."""
+    before = begin_aligned(row.to(tl.int64) * x_stride, UNIT)[1]
+    first = tl.maximum(piece * PIECE, before)
+    return tl.maximum(tl.minimum((piece + 1) * PIECE, before + cols) - first, 0).to(tl.float32)
+
+
+@triton.jit
+def moments_of_piece(h, mask, count, CENTER: tl.constexpr):
+    """A piece's mean, what rounding took from it, and the sum of squared distances from it; without CENTER the sum of squares."""
+    if CENTER:
+        count = tl.maximum(count, 1.0)
+        mean = tl.sum(h, axis=0) / count
+        distance = tl.where(mask, h - mean, 0.0)
+        total, squares = tl.reduce((distance, distance * distance), 0, add_pairs)
+        return mean, total / count, squares - total / count * total
+    else:
+        return tl.sum(h * h, axis=0), 0.0, 0.0
+
+
+@triton.jit
+def moments_of_row(x, y, z, row, pieces, x_stride, cols, CENTER: tl.constexpr, PIECE: tl.constexpr, LIST: tl.constexpr,
+                   UNIT: tl.constexpr):
+    """The mean, as a sum of two numbers, and the sum of squared distances from it, of what moments_of_piece() says of a row's pieces (Chan
+    et al., Updating formulae, 1979)."""
+    piece = tl.arange(0, LIST)
+    if CENTER:
+        count = tl.where(piece < pieces, elements_of_pieces(row, x_stride, cols, piece, PIECE, UNIT), 0.0)
+        x = tl.where(piece < pieces, x, 0.0)
+        reference = tl.sum(x * count, axis=0) / cols
+        mean = tl.where(piece < pieces, (x - reference) + y, 0.0)
+        offset = tl.sum(mean * count, axis=0) / cols
+        apart = mean - offset
+        return reference, offset, tl.sum(tl.where(piece < pieces, z + apart * apart * count, 0.0), axis=0)
+    else:
+        return 0.0, 0.0, tl.sum(tl.where(piece < pieces, x, 0.0), axis=0)
+
+
+@triton.jit
+def finish_piece(out_ptr, sum_ptr, scale_ptr, h, weight, bias, at, mask, row, out_stride, sum_stride, cols, eps, reference, offset,
+                 squares, CENTER: tl.constexpr, WEIGHT: tl.constexpr, BIAS: tl.constexpr, ACTIVATION: tl.constexpr, L2: tl.constexpr,
+                 UNIT: tl.constexpr):
+    row = row.to(tl.int64)
+    store_sum(sum_ptr, begin_aligned(row * sum_stride, UNIT)[0] + at, h, mask)
+    if CENTER:
+        h = (h - reference) - offset
+    y = h * row_factor(squares, cols, eps, L2)
+    y = divide(finish(y, weight, bias, WEIGHT, BIAS, ACTIVATION), scale_ptr)
+    tl.store(out_ptr + begin_aligned(row * out_stride, UNIT)[0] + at, quantised(y, out_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def shared_row(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, weight_ptr, bias_ptr, out_stride, x_stride, residual_stride,
+               sum_stride, rows, cols, eps, counters_ptr, CENTER: tl.constexpr, ACTIVATION: tl.constexpr, L2: tl.constexpr,
+               PIECE: tl.constexpr, LIST: tl.constexpr, UNIT: tl.constexpr):
+    """A piece of a row that programs share, and for the last program the pieces that others have left."""
+    NUMBERS: tl.constexpr = 3 if CENTER else 1
+    WEIGHT: tl.constexpr = weight_ptr is not None
+    BIAS: tl.constexpr = bias_ptr is not None
+    EARLY: tl.constexpr = PIECE <= 16384  # registers hold the weights, too, while the program waits
+    pieces = tl.num_programs(0) // rows
+    row, piece = begin_piece(counters_ptr, pieces, NUMBERS)
+    h, at, mask = load_piece(x_ptr, residual_ptr, row, piece, x_stride, residual_stride, cols, PIECE, UNIT)
+    if EARLY:
+        weight = load_vector(weight_ptr, at, mask)
+        bias = load_vector(bias_ptr, at, mask)
+    x, y, z = moments_of_piece(h, mask, elements_of_pieces(row, x_stride, cols, piece, PIECE, UNIT), CENTER)
+    tell_piece(counters_ptr, row, piece, pieces, x, y, z, 0.0, NUMBERS)
+    done, xs, ys, zs, _ = told_of_row(counters_ptr, row, pieces, NUMBERS, LIST)
+    ended = end_of_piece(counters_ptr, row, piece, pieces, done, NUMBERS)
+    if done:
+        if not EARLY:
+            weight = load_vector(weight_ptr, at, mask)
+            bias = load_vector(bias_ptr, at, mask)
+        reference, offset, squares = moments_of_row(xs, ys, zs, row, pieces, x_stride, cols, CENTER, PIECE, LIST, UNIT)
+        finish_piece(out_ptr, sum_ptr, scale_ptr, h, weight, bias, at, mask, row, out_stride, sum_stride, cols, eps, reference, offset,
+                     squares, CENTER, WEIGHT, BIAS, ACTIVATION, L2, UNIT)
+    if ended > 1:
+        for number in range(rows * pieces):
+            row = number // pieces
+            if is_left(counters_ptr, row, number % pieces, pieces, NUMBERS):
+                h, at, mask = load_piece(x_ptr, residual_ptr, row, number % pieces, x_stride, residual_stride, cols, PIECE, UNIT)
+                weight = load_vector(weight_ptr, at, mask)
+                bias = load_vector(bias_ptr, at, mask)
+                _, xs, ys, zs, _ = told_of_row(counters_ptr, row, pieces, NUMBERS, LIST)
+                reference, offset, squares = moments_of_row(xs, ys, zs, row, pieces, x_stride, cols, CENTER, PIECE, LIST, UNIT)
+                finish_piece(out_ptr, sum_ptr, scale_ptr, h, weight, bias, at, mask, row, out_stride, sum_stride, cols, eps, reference,
+                             offset, squares, CENTER, WEIGHT, BIAS, ACTIVATION, L2, UNIT)
+    if ended > 0:
+        set_back(counters_ptr, rows, pieces, NUMBERS)
+
+
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
 @triton.heuristics({
     "UNIT": unit,
@@ -224,15 +330,19 @@ def row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, 
     "EVEN": lambda args: args["BLOCK"] == args["cols"],
     "PARTS": lambda args: args["num_ctas"],
     "WARPS": lambda args: args["num_warps"],
+    "LIST": kept_pieces,
 })
 @triton.jit
 def norm(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight_ptr, bias_ptr, out_stride, x_stride,
          residual_stride, sum_stride, rows, cols, eps, rows_class, CENTER: tl.constexpr, ACTIVATION: tl.constexpr,
          BLOCK: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr, PIECE: tl.constexpr, EVICTION: tl.constexpr,
          EVEN: tl.constexpr, L2: tl.constexpr = False, PARTS: tl.constexpr = 1, WARPS: tl.constexpr = 1,
-         UNIT: tl.constexpr = 1):
+         UNIT: tl.constexpr = 1, LIST: tl.constexpr = 0, counters_ptr=None):
     """RMSNorm, with CENTER LayerNorm, with L2 the norm by length."""
-    if PIECE > 0:
+    if LIST > 0:
+        shared_row(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, weight_ptr, bias_ptr, out_stride, x_stride, residual_stride,
+                   sum_stride, rows, cols, eps, counters_ptr, CENTER, ACTIVATION, L2, PIECE, LIST, UNIT)
+    elif PIECE > 0:
         row_in_pieces(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight_ptr, bias_ptr, out_stride,
                       x_stride, residual_stride, sum_stride, cols, eps, CENTER, ACTIVATION, L2, PIECE, STAGES, UNIT)
     else:

@@ -14,6 +14,7 @@ elements, twice, by a cluster where rows are few, and the sums stand in the row 
 cache keeps them. Programs that have seen all programs begin then wait until all are done, and each adds up its share of
 the columns of the partials, in the order of the programs: results are the same in every run. Nobody waits for a program
 that has not begun: the shares of those that do not wait fall to the last one. Of one row the sums are the gradients.
+With ROWS 0 a program has a piece of the columns of all of a few rows, and programs tell each other sums (row_pieces.py).
 
 counters: two int32 that are zero before and after each launch: programs that left their sums, and BEGUN times those that
 began; programs that found all of them, and BEGUN times those that did not wait.
@@ -22,9 +23,12 @@ began; programs that found all of them, and BEGUN times those that did not wait.
 import triton
 import triton.language as tl
 
+from row_pieces import begin_row, end_of_piece, is_left, kept_pieces, keeps_pieces, set_back, tell_piece, told_of_row
 from tiles import (NARROW, NARROW_TILES, SHARED_PIECES, add_pairs, columns, extent, in_line, inside, load_vector,
                    shares_pieces, sums_of_rows, warp_sums, without_negative)
 
+FEW = 32  # rows whose columns are divided, at most, and room for so many rows of a class of launches
+ROOM = tl.constexpr(128)
 BEGUN = tl.constexpr(0x10000)  # in a counter of programs: one that has begun, or goes before all have begun
 
 
@@ -55,6 +59,9 @@ def configs():
     for programs, warps, piece in [(1, 32, 8192), (2, 16, 4096), (1, 16, 4096), (1, 32, 4096), (2, 32, 8192)]:
         how = {"PROGRAMS": programs, "ROWS": 1, "STAGES": 1, "RELOAD": False, "PIECE": piece}
         found.append(triton.Config(how, num_warps=warps))
+    for warps, piece in [(4, 1024), (4, 2048), (8, 4096), (8, 8192), (16, 8192), (16, 16384), (32, 32768)]:
+        how = {"PROGRAMS": 1, "ROWS": 0, "STAGES": 1, "RELOAD": False, "PIECE": piece}
+        found.append(triton.Config(how, num_warps=warps))
     for blocks, warps, piece in SHARED_PIECES:
         how = {"PROGRAMS": 1, "ROWS": 1, "STAGES": 1, "RELOAD": False, "PIECE": piece}
         found.append(triton.Config(how, num_warps=warps, num_ctas=blocks))
@@ -79,7 +86,10 @@ def fitting(configs, named_args, **kwargs):
         needed = each * (sums + 2.5 + size / 4 * (1 + 2 * ahead)) + 24
         if config.kwargs["RELOAD"]:
             needed = each * (sums + 0.5) + 24
-        if config.kwargs["PIECE"] > 0 and config.num_ctas > 1:
+        if rows == 0:
+            if keeps_pieces(config, named_args) and named_args["rows"] <= FEW:
+                kept.append(config)
+        elif config.kwargs["PIECE"] > 0 and config.num_ctas > 1:
             if shares_pieces(config.kwargs["PIECE"], named_args):
                 kept.append(config)
         elif config.kwargs["PIECE"] > 0:
@@ -361,6 +371,83 @@ def row_in_pieces(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsu
             store_sums(dbias_row, dbias_ptr, col, before + dy, mask, rows)
 
 
+@triton.jit
+def sums_of_piece(dy_ptr, x_ptr, weight, row, col, x_stride, dy_stride, cols, CENTER: tl.constexpr, WEIGHT: tl.constexpr):
+    """The reference of a row, and sums_about() it of a piece."""
+    x, _, g = load_rows(x_ptr, dy_ptr, weight, row, col, col < cols, x_stride, dy_stride, WEIGHT)
+    reference = 0.0
+    if CENTER:
+        reference = middle_of_three(x_ptr, row, x_stride, row >= 0, cols)
+        x = tl.where(col < cols, x - reference, 0.0)
+    squares, products, total, total_g = tl.reduce((x * x, g * x, x, g), 0, add_four)
+    return reference, squares, products, total, total_g
+
+
+@triton.jit
+def finish_piece(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, references, piece, dx_stride, dy_stride,
+                 x_stride, dsum_stride, rows, cols, eps, counters_ptr, CENTER: tl.constexpr, PIECE: tl.constexpr,
+                 NUMBERS: tl.constexpr, LIST: tl.constexpr):
+    """A piece of dx, of dweight and of dbias, when all programs have told their sums."""
+    WEIGHT: tl.constexpr = weight_ptr is not None
+    pieces = tl.num_programs(0)
+    there = tl.arange(0, LIST) < pieces
+    col = piece * PIECE + tl.arange(0, PIECE)
+    mask = col < cols
+    weight = load_vector(weight_ptr, col, mask)
+    dweight = tl.zeros([PIECE], tl.float32)
+    dbias = tl.zeros([PIECE], tl.float32)
+    for row in range(rows):
+        _, squares, products, total, total_g = told_of_row(counters_ptr, row, pieces, NUMBERS, LIST)
+        squares, products, total, total_g = tl.reduce((tl.where(there, squares, 0.0), tl.where(there, products, 0.0),
+                                                       tl.where(there, total, 0.0), tl.where(there, total_g, 0.0)), 0, add_four)
+        if not CENTER:
+            total = 0.0
+            total_g = 0.0
+        offset, mean_g, r, along = statistics(total, total_g, squares, products, cols, eps)
+        reference = tl.sum(tl.where(tl.arange(0, ROOM) == row, references, 0.0), axis=0)
+        x, dy, g = load_rows(x_ptr, dy_ptr, weight, row.to(tl.int64), col, mask, x_stride, dy_stride, WEIGHT)
+        n = (x - reference) * r - offset * r
+        store_gradient(dx_ptr, dsum_ptr, n, g, r, along, mean_g, row.to(tl.int64), col, mask, dx_stride, dsum_stride)
+        dweight += dy * n
+        dbias += dy
+    store_columns(dweight_ptr, col, dweight, mask)
+    store_columns(dbias_ptr, col, dbias, mask)
+
+
+@triton.jit
+def shared_rows(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, dx_stride, dy_stride, x_stride, dsum_stride,
+                rows, cols, eps, counters_ptr, CENTER: tl.constexpr, PIECE: tl.constexpr, LIST: tl.constexpr):
+    """A piece of the columns of all rows, and for the last program the pieces that others have left."""
+    NUMBERS: tl.constexpr = 4 if CENTER else 2
+    WEIGHT: tl.constexpr = weight_ptr is not None
+    piece = tl.program_id(0)
+    pieces = tl.num_programs(0)
+    col = piece * PIECE + tl.arange(0, PIECE)
+    weight = load_vector(weight_ptr, col, col < cols)
+    references = tl.zeros([ROOM], tl.float32)  # of the rows: where dx takes the place of x they are read no more
+    for row in range(rows):
+        begin_row(counters_ptr, row, pieces, NUMBERS)
+        reference, squares, products, total, total_g = sums_of_piece(dy_ptr, x_ptr, weight, row.to(tl.int64), col, x_stride, dy_stride,
+                                                                     cols, CENTER, WEIGHT)
+        tell_piece(counters_ptr, row, piece, pieces, squares, products, total, total_g, NUMBERS)
+        references = tl.where(tl.arange(0, ROOM) == row, reference, references)
+    done = True
+    for row in range(rows):
+        of_row, _, _, _, _ = told_of_row(counters_ptr, row, pieces, NUMBERS, LIST)
+        done = done & of_row
+    if done:
+        finish_piece(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, references, piece, dx_stride, dy_stride,
+                     x_stride, dsum_stride, rows, cols, eps, counters_ptr, CENTER, PIECE, NUMBERS, LIST)
+    ended = end_of_piece(counters_ptr, 0, piece, pieces, done, NUMBERS)
+    if ended > 1:
+        for other in range(pieces):
+            if is_left(counters_ptr, 0, other, pieces, NUMBERS):
+                finish_piece(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, references, other, dx_stride,
+                             dy_stride, x_stride, dsum_stride, rows, cols, eps, counters_ptr, CENTER, PIECE, NUMBERS, LIST)
+    if ended > 0:
+        set_back(counters_ptr, rows, pieces, NUMBERS)
+
+
 def elements_at_once(args):
     """Elements of the partials that a program loads at a time: 16 a thread, or 32 where a thread may have 128 registers."""
     each = 32 if args["PROGRAMS"] * args["num_warps"] <= 16 else 16
@@ -370,18 +457,24 @@ def elements_at_once(args):
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
 @triton.heuristics({
     "BLOCK": lambda args: extent(args["cols"], args["x_ptr"].element_size(), args["num_warps"] * args["num_ctas"], args["ROWS"]),
-    "EVEN": lambda args: args["BLOCK"] == args["cols"] and args["rows"] % args["ROWS"] == 0,
+    "EVEN": lambda args: args["BLOCK"] == args["cols"] and args["rows"] % max(args["ROWS"], 1) == 0,
     "WIDE": lambda args: 256 * args["num_warps"] * args["num_ctas"],
     "PARTS": lambda args: args["num_ctas"],
     "WARPS": lambda args: args["num_warps"],
     "EACH": lambda args: elements_at_once(args),
+    "LIST": kept_pieces,
 })
 @triton.jit
 def norm_backward(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, dx_stride, dy_stride, x_stride,
                   dsum_stride, rows, cols, eps, rows_class, partials_ptr, counters_ptr, CENTER: tl.constexpr,
                   BLOCK: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr, PROGRAMS: tl.constexpr,
                   RELOAD: tl.constexpr, PIECE: tl.constexpr, EVEN: tl.constexpr, WIDE: tl.constexpr,
-                  PARTS: tl.constexpr = 1, WARPS: tl.constexpr = 1, EACH: tl.constexpr = 4096, COLS: tl.constexpr = 32):
+                  PARTS: tl.constexpr = 1, WARPS: tl.constexpr = 1, EACH: tl.constexpr = 4096, COLS: tl.constexpr = 32,
+                  LIST: tl.constexpr = 0):
+    if LIST > 0:
+        shared_rows(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, dx_stride, dy_stride, x_stride, dsum_stride,
+                    rows, cols, eps, counters_ptr, CENTER, PIECE, LIST)
+        return
     DWEIGHT: tl.constexpr = dweight_ptr is not None
     DBIAS: tl.constexpr = dbias_ptr is not None
     if DWEIGHT or DBIAS:

@@ -9,7 +9,8 @@ product, and waits until those of the pieces before are told. The arithmetic is 
 import triton
 import triton.language as tl
 
-from tiles import NARROW, NARROW_TILES, end_of_program, extent, inside, list_of_pieces, shares_pieces, tell, told
+from row_pieces import end_of_program, list_of_pieces, tell, told
+from tiles import NARROW, NARROW_TILES, extent, inside, shares_pieces
 
 
 LINE = tl.constexpr(16)  # elements that a thread scans

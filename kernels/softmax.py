@@ -4,7 +4,8 @@ A row of `cols` elements lies `out_stride` and `x_stride` elements after the one
 the arithmetic is fp32. A program takes ROWS rows at a time: the next ones of its share (STAGES > 0, loads running that
 far ahead), or the only ones it has (STAGES = 0). Rows are kept in registers between the steps; with PIECE > 0 a row is
 taken in pieces of so many elements instead, and read twice, the second time from a cache. Wide rows, and pieces of
-few rows, are divided over the blocks of a cluster (num_ctas).
+few rows, are divided over the blocks of a cluster (num_ctas). With ROWS 0 each piece of few rows has a program of its own
+(row_pieces.py), which keeps it in registers.
 
 EVICTION is the priority of what is read in the caches. `rows_class` tells tuning few rows from many.
 """
@@ -12,6 +13,7 @@ EVICTION is the priority of what is read in the caches. `rows_class` tells tunin
 import triton
 import triton.language as tl
 
+from row_pieces import begin_piece, end_of_piece, is_left, kept_pieces, set_back, shared_configs, tell_piece, told_of_row
 from tiles import (aligned_elements, begin_aligned, columns, extent, fitting_rows, in_line, inside, join_sums,
                    piece_mask, row_configs, row_max, row_sum, to_row, unit_of_rows, warp_maxima, warp_sums)
 
@@ -30,7 +32,7 @@ def unit(args):
 
 
 def configs():
-    return row_configs(LIMITS, LIMITS_OF_TWO, MOST_STAGES)
+    return row_configs(LIMITS, LIMITS_OF_TWO, MOST_STAGES) + shared_configs()
 
 
 def fitting(configs, named_args, **kwargs):
@@ -137,6 +139,71 @@ def row_in_pieces(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask
         tl.store(out_row + at, y.to(out_ptr.dtype.element_ty), mask=mask)
 
 
+@triton.jit
+def load_piece(x_ptr, mask_ptr, row, piece, x_stride, mask_stride, cols, mask_rows, queries, CAUSAL: tl.constexpr,
+               PIECE: tl.constexpr, UNIT: tl.constexpr):
+    """Elements of a piece to base 2, where they stand behind the beginning of the tile's row, and which of them the matrix has."""
+    LOG2_E: tl.constexpr = 1.4426950408889634
+    x_row, before = begin_aligned(row.to(tl.int64) * x_stride, UNIT)
+    mask_row = 0
+    if mask_ptr is not None:
+        mask_row = (row % mask_rows).to(tl.int64) * mask_stride
+    at = piece * PIECE + tl.arange(0, PIECE)
+    mask = piece_mask(at, before, cols, UNIT)
+    x = load_scores(x_ptr, mask_ptr, x_row + at, mask_row, row, at - before, cols, queries, mask, CAUSAL)
+    return x * LOG2_E, at, mask
+
+
+@triton.jit
+def finish_piece(out_ptr, bias_ptr, x, at, mask, row, out_stride, scale, high, total, pieces, KIND: tl.constexpr, LIST: tl.constexpr,
+                 UNIT: tl.constexpr):
+    """`high` and `total` of all pieces of the row: the greatest x, and the sum of exponentials relative to it."""
+    there = tl.arange(0, LIST) < pieces
+    high = tl.where(there, high, -3e38)
+    row_high = tl.max(high, axis=0)
+    row_total = tl.sum(tl.where(there, total * tl.exp2(high - row_high), 0.0), axis=0)
+    if KIND == "exp_normalize":
+        y = (tl.exp2(x) + 1.0) * (1.0 / row_total)
+    elif KIND == "log_softmax":
+        y = (x - row_high - tl.log2(row_total)) * 0.6931471805599453
+    else:
+        y = tl.exp2(x - row_high) * (1.0 / row_total)
+    if bias_ptr is not None:
+        y = y * scale + tl.load(bias_ptr + at, mask=mask, other=0.0).to(tl.float32)
+    out_row = begin_aligned(row.to(tl.int64) * out_stride, UNIT)[0]
+    tl.store(out_ptr + out_row + at, y.to(out_ptr.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def shared_row(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask_stride, rows, cols, mask_rows, queries, scale,
+               counters_ptr, KIND: tl.constexpr, CAUSAL: tl.constexpr, PIECE: tl.constexpr, LIST: tl.constexpr, UNIT: tl.constexpr):
+    """A piece of a row that programs share, and for the last program the pieces that others have left."""
+    pieces = tl.num_programs(0) // rows
+    row, piece = begin_piece(counters_ptr, pieces, 2)
+    x, at, mask = load_piece(x_ptr, mask_ptr, row, piece, x_stride, mask_stride, cols, mask_rows, queries, CAUSAL, PIECE, UNIT)
+    if KIND == "exp_normalize":
+        high = 0.0
+        total = tl.sum(tl.where(mask, tl.exp2(x) + 1.0, 0.0), axis=0)
+    else:
+        high = tl.maximum(tl.max(x, axis=0), -1e38)
+        total = tl.sum(tl.exp2(x - high), axis=0)
+    tell_piece(counters_ptr, row, piece, pieces, high, total, 0.0, 0.0, 2)
+    done, highs, totals, _, _ = told_of_row(counters_ptr, row, pieces, 2, LIST)
+    ended = end_of_piece(counters_ptr, row, piece, pieces, done, 2)
+    if done:
+        finish_piece(out_ptr, bias_ptr, x, at, mask, row, out_stride, scale, highs, totals, pieces, KIND, LIST, UNIT)
+    if ended > 1:
+        for number in range(rows * pieces):
+            row = number // pieces
+            if is_left(counters_ptr, row, number % pieces, pieces, 2):
+                x, at, mask = load_piece(x_ptr, mask_ptr, row, number % pieces, x_stride, mask_stride, cols, mask_rows, queries,
+                                         CAUSAL, PIECE, UNIT)
+                _, highs, totals, _, _ = told_of_row(counters_ptr, row, pieces, 2, LIST)
+                finish_piece(out_ptr, bias_ptr, x, at, mask, row, out_stride, scale, highs, totals, pieces, KIND, LIST, UNIT)
+    if ended > 0:
+        set_back(counters_ptr, rows, pieces, 2)
+
+
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
 @triton.heuristics({
     "UNIT": unit,
@@ -146,18 +213,22 @@ def row_in_pieces(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask
     "EVEN": lambda args: args["BLOCK"] == args["cols"],
     "PARTS": lambda args: args["num_ctas"],
     "WARPS": lambda args: args["num_warps"],
+    "LIST": kept_pieces,
 })
 @triton.jit
 def softmax(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask_stride, rows, cols, mask_rows, queries, scale,
             rows_class, BLOCK: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr,
             PIECE: tl.constexpr, EVICTION: tl.constexpr, KIND: tl.constexpr = "softmax", CAUSAL: tl.constexpr = False,
             PARTS: tl.constexpr = 1, WARPS: tl.constexpr = 1, EVEN: tl.constexpr = False,
-            UNIT: tl.constexpr = 1):
+            UNIT: tl.constexpr = 1, LIST: tl.constexpr = 0, counters_ptr=None):
     """softmax(x), with a bias softmax(x) * scale + bias. KIND "log_softmax": its logarithm; "exp_normalize": the
     exponentials are exp(x) + 1 instead. Where mask[row % mask_rows] is 0, x counts as -inf. With CAUSAL row % queries
     is a query (queries 0: the row itself), and the last one sees all columns, each one before it one less."""
     queries = tl.where(queries > 0, queries, rows)
-    if PIECE > 0:
+    if LIST > 0:
+        shared_row(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask_stride, rows, cols, mask_rows, queries, scale,
+                   counters_ptr, KIND, CAUSAL, PIECE, LIST, UNIT)
+    elif PIECE > 0:
         row_in_pieces(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask_stride, cols, mask_rows, queries,
                       scale, KIND, CAUSAL, WIDTH, PIECE, STAGES, UNIT)
     else:

@@ -4,12 +4,14 @@
     log_softmax:  dx = dout - exp(out) * sum(dout)
 
 A program takes ROWS rows, which stay in registers, or with PIECE > 0 one row in pieces, which are read twice. Few wide
-rows, or their pieces, are divided over the blocks of a cluster (num_ctas).
+rows, or their pieces, are divided over the blocks of a cluster (num_ctas), or with ROWS 0 each piece has a program of its own
+(row_pieces.py), which keeps it in registers.
 """
 
 import triton
 import triton.language as tl
 
+from row_pieces import KEPT_PIECES, begin_piece, end_of_piece, is_left, keeps_pieces, kept_pieces, set_back, tell_piece, told_of_row
 from tiles import NARROW, NARROW_TILES, SHARED_PIECES, extent, shares_pieces
 
 
@@ -26,6 +28,9 @@ def configs():
         found.append(triton.Config({"ROWS": 1, "PIECE": 0}, num_warps=warps, num_ctas=blocks))
     for blocks, warps, piece in SHARED_PIECES:
         found.append(triton.Config({"ROWS": 1, "PIECE": piece}, num_warps=warps, num_ctas=blocks))
+    for warps, piece, limit in KEPT_PIECES:
+        if piece <= 768 * warps or (warps == 8 and limit is None):
+            found.append(triton.Config({"ROWS": 0, "PIECE": piece}, num_warps=warps, maxnreg=limit))
     return found
 
 
@@ -39,7 +44,10 @@ def fitting(configs, named_args, **kwargs):
         piece = config.kwargs["PIECE"]
         blocks = config.num_ctas
         each = rows * extent(cols, size, config.num_warps * blocks, rows) / (32 * config.num_warps * blocks)
-        if rows > 16 and cols > NARROW:
+        if rows == 0:
+            if keeps_pieces(config, named_args):
+                kept.append(config)
+        elif rows > 16 and cols > NARROW:
             continue
         elif piece > 0 and blocks > 1:
             if shares_pieces(piece, named_args):
@@ -70,12 +78,59 @@ def gradient(dout, out, total, LOG: tl.constexpr):
         return out * (dout - total)
 
 
+@triton.jit
+def load_piece(dout_ptr, out_ptr, row, piece, dout_stride, out_stride, cols, PIECE: tl.constexpr):
+    at = piece * PIECE + tl.arange(0, PIECE)
+    row = row.to(tl.int64)
+    dout = tl.load(dout_ptr + row * dout_stride + at, mask=at < cols, other=0.0).to(tl.float32)
+    out = tl.load(out_ptr + row * out_stride + at, mask=at < cols, other=0.0).to(tl.float32)
+    return dout, out, at
+
+
+@triton.jit
+def finish_piece(dx_ptr, dout, out, at, row, dx_stride, cols, totals, pieces, LOG: tl.constexpr, LIST: tl.constexpr):
+    total = tl.sum(tl.where(tl.arange(0, LIST) < pieces, totals, 0.0), axis=0)
+    dx = gradient(dout, out, total, LOG)
+    tl.store(dx_ptr + row.to(tl.int64) * dx_stride + at, dx.to(dx_ptr.dtype.element_ty), mask=at < cols)
+
+
+@triton.jit
+def shared_row(dx_ptr, dout_ptr, out_ptr, dx_stride, dout_stride, out_stride, rows, cols, counters_ptr, LOG: tl.constexpr,
+               PIECE: tl.constexpr, LIST: tl.constexpr):
+    """A piece of a row that programs share, and for the last program the pieces that others have left."""
+    pieces = tl.num_programs(0) // rows
+    row, piece = begin_piece(counters_ptr, pieces, 1)
+    dout, out, at = load_piece(dout_ptr, out_ptr, row, piece, dout_stride, out_stride, cols, PIECE)
+    total = tl.sum(term(dout, out, LOG), axis=0)
+    tell_piece(counters_ptr, row, piece, pieces, total, 0.0, 0.0, 0.0, 1)
+    done, totals, _, _, _ = told_of_row(counters_ptr, row, pieces, 1, LIST)
+    ended = end_of_piece(counters_ptr, row, piece, pieces, done, 1)
+    if done:
+        finish_piece(dx_ptr, dout, out, at, row, dx_stride, cols, totals, pieces, LOG, LIST)
+    if ended > 1:
+        for number in range(rows * pieces):
+            row = number // pieces
+            if is_left(counters_ptr, row, number % pieces, pieces, 1):
+                dout, out, at = load_piece(dout_ptr, out_ptr, row, number % pieces, dout_stride, out_stride, cols, PIECE)
+                _, totals, _, _, _ = told_of_row(counters_ptr, row, pieces, 1, LIST)
+                finish_piece(dx_ptr, dout, out, at, row, dx_stride, cols, totals, pieces, LOG, LIST)
+    if ended > 0:
+        set_back(counters_ptr, rows, pieces, 1)
+
+
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
-@triton.heuristics({"BLOCK": lambda args: extent(args["cols"], args["dx_ptr"].element_size(), args["num_warps"] * args["num_ctas"], args["ROWS"])})
+@triton.heuristics({
+    "BLOCK": lambda args: extent(args["cols"], args["dx_ptr"].element_size(), args["num_warps"] * args["num_ctas"], args["ROWS"]),
+    "LIST": kept_pieces,
+})
 @triton.jit
 def softmax_backward(dx_ptr, dout_ptr, out_ptr, dx_stride, dout_stride, out_stride, rows, cols, rows_class,
-                     LOG: tl.constexpr, ROWS: tl.constexpr, PIECE: tl.constexpr, BLOCK: tl.constexpr):
-    row = (tl.program_id(0) * ROWS + tl.arange(0, ROWS))[:, None]
+                     LOG: tl.constexpr, ROWS: tl.constexpr, PIECE: tl.constexpr, BLOCK: tl.constexpr, LIST: tl.constexpr = 0, counters_ptr=None):
+    if LIST > 0:
+        shared_row(dx_ptr, dout_ptr, out_ptr, dx_stride, dout_stride, out_stride, rows, cols, counters_ptr, LOG, PIECE, LIST)
+        return
+    TALL: tl.constexpr = ROWS if ROWS > 0 else 1
+    row = (tl.program_id(0) * TALL + tl.arange(0, TALL))[:, None]
     inside = row < rows
     row = row.to(tl.int64)
     if PIECE > 0:

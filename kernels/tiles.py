@@ -3,6 +3,7 @@ results."""
 
 import triton
 import triton.language as tl
+from row_pieces import keeps_pieces
 from triton.language.extra import libdevice
 
 
@@ -22,19 +23,7 @@ SHARED_PIECES = [(16, 16, 65536), (16, 16, 131072), (16, 8, 32768), (8, 16, 3276
 
 def shares_pieces(piece, named_args):
     """Whether rows are few, and each several pieces of this width."""
-    return named_args["rows_class"] == 0 and named_args["cols"] >= 2 * piece
-
-
-# Words that programs exchange through memory, at most.
-MOST_WORDS = 16382
-
-
-def list_of_pieces(words, args):
-    """LIST, room for the pieces of a row, if each of them has programs of its own that tell each other so many words; else 0."""
-    pieces = triton.cdiv(args["cols"], args["PIECE"])
-    if args["rows_class"] == 0 and args["num_ctas"] == 1 and words * args["rows"] * pieces <= MOST_WORDS:
-        return triton.next_power_of_2(pieces)
-    return 0
+    return named_args["rows_class"] <= 0 and named_args["cols"] >= 2 * piece
 
 
 def unit_of_rows(cols, size, *strides):
@@ -54,7 +43,7 @@ def extent(cols, size, warps, rows, unit=1):
     if warps <= rows and cols < 128:
         whole = triton.cdiv(cols, 8) * 8
         return whole if 4 * whole <= 3 * triton.next_power_of_2(cols) else triton.next_power_of_2(cols)
-    shared = 32 * max(1, warps // rows) * (8 // size if cols % 16 == 0 or unit > 1 else 1)
+    shared = 32 * max(1, warps // max(rows, 1)) * (8 // size if cols % 16 == 0 or unit > 1 else 1)
     cols += unit - 1
     count = triton.cdiv(cols, shared)
     step = 1
@@ -117,7 +106,10 @@ def fitting_rows(configs, named_args, unit=1):
         registers = min(200, 52000 // (32 * config.num_warps))
         if config.maxnreg is not None:
             registers = config.maxnreg * 4 // 5
-        if piece > 0 and blocks > 1:
+        if rows == 0:
+            if keeps_pieces(config, named_args):
+                kept.append(config)
+        elif piece > 0 and blocks > 1:
             if shares_pieces(piece, named_args):
                 kept.append(config)
         elif piece > 0:
@@ -259,37 +251,6 @@ def aligned_elements(tile, stride, rows, cols, BLOCK: tl.constexpr, ROWS: tl.con
             mask = mask & (row < rows)
         col = col - before
     return row, at, col, mask
-
-
-# ---- Pieces of few wide rows that have programs of their own, which tell each other a number or two of each. Programs take their
-# work in the order in which they begin, and wait for such as come before in it: so nobody waits for a program that has not begun.
-# counters: programs that have begun, programs that have ended, then a word for each number; zero before and after each launch.
-
-
-@triton.jit
-def tell(counters_ptr, place, number):
-    """A word is 0 until it is told, so that the number 0 is told as the one below 0."""
-    bits = number.to(tl.int32, bitcast=True)
-    tl.atomic_xchg(counters_ptr + 2 + place, tl.where(bits == 0, -0x80000000, bits), sem="relaxed")
-
-
-@triton.jit
-def told(counters_ptr, first, count, none, LIST: tl.constexpr):
-    """`count` numbers from place `first` on, when all of them are told; `none` behind them."""
-    at = tl.arange(0, LIST)
-    words = tl.load(counters_ptr + 2 + first + at, mask=at < count, other=-1, volatile=True)
-    while tl.max((words == 0).to(tl.int32), axis=0) > 0:
-        words = tl.load(counters_ptr + 2 + first + at, mask=at < count, other=-1, volatile=True)
-    return tl.where(at < count, words.to(tl.float32, bitcast=True), none)
-
-
-@triton.jit
-def end_of_program(counters_ptr, programs, words):
-    """The last one of the programs that were told something sets all back."""
-    if tl.atomic_add(counters_ptr + 1, 1) == programs - 1:
-        for first in range(0, words + 2, 1024):
-            at = first + tl.arange(0, 1024)
-            tl.store(counters_ptr + at, tl.zeros([1024], tl.int32), mask=at < words + 2)
 
 
 @triton.jit

@@ -101,6 +101,138 @@ class Softmax(Case):
             self.near(dx, gradient_of(function, x.exact, dout.exact), scale=5, what=entry.name)
 
 
+class SharedRows(Case):
+    """Pieces of few wide rows that have programs of their own."""
+
+    def text(self, name):
+        """A kernel, and a function that launches it: what it writes, then what it reads."""
+        module = tegula.load(str(SOURCE / "kernels" / f"{name}.py"))
+        counters = Array(np.zeros(16384), "i32")
+
+        def launch(rows, cols, piece, warps, *args, **how):
+            pieces = -(-(cols + 15) // piece)
+            module[name][(rows * pieces,)](*(a.given if isinstance(a, Array) else a for a in args), ROWS=0, PIECE=piece,
+                                           num_warps=warps, counters_ptr=counters.given, **how)
+            self.assertEqual(np.abs(counters.now()).max(), 0, "counters are zero again")
+
+        return launch
+
+    # Rows that begin anywhere, few pieces and many, the last one almost empty.
+    CASES = [(3, 20001, 4096, 4, "f32"), (2, 16385, 2048, 4, "bf16"), (5, 33000, 12288, 16, "f32"), (1, 12289, 4096, 4, "f16"),
+             (7, 9000, 256, 1, "f32")]
+
+    def test_softmax(self):
+        softmax_of = self.text("softmax")
+        for rows, cols, piece, warps, kind in self.CASES:
+            x, y, bias = normal((rows, cols), kind, 3), empty((rows, cols), kind), normal(cols, kind)
+            mask = Array(random.integers(0, 4, (2, cols)) > 0, "u8")
+            launch = lambda out, x, mask, mask_rows, bias, function, causal=False: softmax_of(
+                rows, cols, piece, warps, out, x, mask, bias, cols, cols, cols, rows, cols, mask_rows, 0, 0.5, 0, STAGES=0, EVICTION="",
+                KIND=function, CAUSAL=causal)
+            for function, exact in ("softmax", softmax), ("log_softmax", log_softmax):
+                launch(y, x, None, 1, None, function)
+                self.near(y, exact(x.exact), kind, what=function)
+            launch(y, x, None, 1, None, "exp_normalize")
+            self.near(y, (np.exp(x.exact) + 1) / (np.exp(x.exact) + 1).sum(1, keepdims=True), kind)
+            seen = (mask.exact[np.arange(rows) % 2] > 0) & (np.arange(cols) <= np.arange(rows)[:, None] + cols - rows)
+            launch(y, x, mask, 2, bias, "softmax", True)
+            self.near(y, softmax(np.where(seen, x.exact, -np.inf)) * 0.5 + bias.exact, kind)
+            launch(x, x, None, 1, None, "softmax")
+            self.near(x, softmax(rounded(x.exact, kind)), kind)
+
+    def test_rows_without_numbers(self):
+        softmax_of = self.text("softmax")
+        x = random.standard_normal((6, 10001))
+        x[0], x[1, 7], x[2, 9000], x[3], x[4, :8192], x[5, 8192:] = -np.inf, np.inf, np.nan, 1e-42, -np.inf, -np.inf
+        x, y = Array(x, "f32"), empty(x.shape)
+        with np.errstate(invalid="ignore"):
+            for function, exact in ("softmax", softmax), ("log_softmax", log_softmax):
+                softmax_of(6, 10001, 2048, 4, y, x, None, None, 10001, 10001, 0, 6, 10001, 1, 0, 1.0, 0, STAGES=0, EVICTION="",
+                           KIND=function, CAUSAL=False)
+                self.near(y, exact(x.exact), what=function)
+
+    def test_softmax_backward(self):
+        backward = self.text("softmax_backward")
+        for rows, cols, piece, warps, kind in self.CASES:
+            for log in False, True:
+                out = Array((log_softmax if log else softmax)(random.standard_normal((rows, cols))), kind)
+                dout, dx = normal((rows, cols), kind), empty((rows, cols), kind)
+                backward(rows, cols, piece, warps, dx, dout, out, cols, cols, cols, rows, cols, 0, LOG=log)
+                y, dy = out.exact, dout.exact
+                exact = dy - np.exp(y) * dy.sum(1, keepdims=True) if log else y * (dy - (dy * y).sum(1, keepdims=True))
+                self.near(dx, exact, kind, max(1, math.sqrt(cols) / 8))
+
+    def test_norms(self):
+        norm_of = self.text("norm")
+        for rows, cols, piece, warps, kind in self.CASES:
+            for center in False, True:
+                x, r, y, weight = normal((rows, cols), kind), normal((rows, cols), kind), empty((rows, cols), kind), normal(cols, kind)
+                bias = normal(cols, kind) if center else None
+                h = x.exact + r.exact
+                launch = lambda weight, bias: norm_of(
+                    rows, cols, piece, warps, y, x, r, r, None, None, weight, bias, cols, cols, cols, cols, rows, cols, 1e-5, 0, STAGES=0,
+                    EVICTION="", CENTER=center, ACTIVATION="silu" if center else "none")
+                exact = norm(h, weight.exact, bias.exact if center else 0, 1e-5, center)
+                launch(weight, bias)  # the sum takes the residual's place
+                self.near(y, ACTIVATIONS["silu"](exact) if center else exact, kind, 4)
+                self.near(r, h, kind)
+                norm_of(rows, cols, piece, warps, y, x, None, None, None, None, None, None, cols, cols, 0, 0, rows, cols, 1e-5, 0,
+                        STAGES=0, EVICTION="", CENTER=center, ACTIVATION="none")
+                self.near(y, norm(x.exact, center=center, eps=1e-5), kind, 4)
+
+    def test_norm_backward(self):
+        """Programs have pieces of the columns; dx takes the place of what they read, also where they leave pieces to the last one."""
+        for patience in 256, 0:
+            backward = tegula.load(str(SOURCE / "kernels" / "norm_backward.py"), {"PATIENCE": patience})["norm_backward"]
+            counters = Array(np.zeros(16384), "i32")
+            for rows, cols, piece, warps, kind in self.CASES[:4]:
+                for center in False, True:
+                    x, dy, dsum, weight = (normal(shape, kind) for shape in 3 * [(rows, cols)] + [cols])
+                    dx = x if center else dy
+                    dweight, dbias = empty(cols), empty(cols) if center else None
+                    given = (None if a is None else a.given for a in (dx, dweight, dbias, dy, x, weight, dsum))
+                    backward[(-(-cols // piece),)](*given, cols, cols, cols, cols, rows, cols, 1e-3, 0, counters.given, counters.given,
+                                                   CENTER=center, ROWS=0, STAGES=1, PROGRAMS=1, RELOAD=False, PIECE=piece, num_warps=warps)
+                    h = x.exact - x.exact.mean(1, keepdims=True) * center
+                    r = 1 / np.sqrt((h * h).mean(1, keepdims=True) + 1e-3)
+                    n, g = h * r, dy.exact * weight.exact
+                    exact = r * (g - g.mean(1, keepdims=True) * center - n * (g * n).mean(1, keepdims=True))
+                    self.near(dx, exact + dsum.exact, kind, 4, "dx")
+                    self.near(dweight, (dy.exact * n).sum(0), scale=10, what="dweight")
+                    if center:
+                        self.near(dbias, dy.exact.sum(0), scale=10, what="dbias")
+                    self.assertEqual(np.abs(counters.now()).max(), 0, "counters are zero again")
+
+    def test_pieces_that_programs_leave(self):
+        for name in "softmax", "norm":
+            text = tegula.load(str(SOURCE / "kernels" / f"{name}.py"), {"PATIENCE": 0})[name]
+            x, counters = normal((5, 20001)), Array(np.zeros(16384), "i32")
+            how = {"ROWS": 0, "PIECE": 1024, "STAGES": 2, "EVICTION": "", "num_warps": 2, "counters_ptr": counters.given}
+            if name == "softmax":
+                text[(100,)](x.given, x.given, None, None, 20001, 20001, 0, 5, 20001, 1, 0, 1.0, 0, KIND="softmax", CAUSAL=False, **how)
+                self.near(x, softmax(x.exact))
+            else:
+                text[(100,)](x.given, x.given, None, None, None, None, None, None, 20001, 20001, 0, 0, 5, 20001, 1e-6, 0, CENTER=True,
+                             ACTIVATION="none", **how)
+                self.near(x, norm(x.exact, center=True), scale=4)
+            self.assertEqual(np.abs(counters.now()).max(), 0, "counters are zero again")
+
+    def test_quantised_norm(self):
+        x, q, scale = normal((3, 20001)), Array(np.zeros((3, 20001)), "i8"), Array([0.05], "f32")
+        self.text("norm")(3, 20001, 4096, 4, q, x, None, None, scale, None, None, None, 20001, 20001, 0, 0, 3, 20001, 1e-6, 0, STAGES=0,
+                          EVICTION="", CENTER=True, ACTIVATION="none")
+        self.assertLessEqual(np.abs(q.now() - np.clip(np.rint(norm(x.exact, center=True) / scale.exact), -128, 127)).max(), 1)
+
+    def test_few_wide_rows_of_entries(self):
+        """More pieces than there are words for among them, and rows that do not begin evenly."""
+        for rows, cols in (1, 32768), (3, 40003), (37, 32776):
+            x, y = normal((rows, cols)), empty((rows, cols))
+            call(kernels.softmax, y, x)
+            self.near(y, softmax(x.exact))
+            call(kernels.layer_norm, y, x)
+            self.near(y, norm(x.exact, center=True), scale=4)
+
+
 class Norms(Case):
 
     def test_activations_of_norms(self):
@@ -156,24 +288,26 @@ class Norms(Case):
 
     def test_layer_norm_of_divided_rows_with_large_elements(self):
         text = tegula.load(str(SOURCE / "kernels" / "norm.py"))["norm"]
-        blocks = 4 if DEVICE.sm >= 90 else 1
-        for cols in (16384, 15001):
+        counters = Array(np.zeros(16384), "i32")
+        for cols, shared in (16384, {}), (15001, {}), (15001, {"PIECE": 4096, "ROWS": 0, "counters_ptr": counters.given}):
             x = self.rows_with_large_elements(cols)
             rows = x.exact.shape[0]
             out = empty(x.exact.shape)
-            text[(rows,)](out.given, x.given, None, None, None, None, None, None, cols, cols, 0, 0, rows, cols, 1e-6, 2, CENTER=True,
-                          ACTIVATION="none", ROWS=1, STAGES=0, PIECE=0, EVICTION="", num_warps=4, num_ctas=blocks)
+            how = shared or {"PIECE": 0, "ROWS": 1, "num_ctas": 4 if DEVICE.sm >= 90 else 1}
+            text[(4 * rows if shared else rows,)](out.given, x.given, None, None, None, None, None, None, cols, cols, 0, 0, rows, cols, 1e-6,
+                                                  0, CENTER=True, ACTIVATION="none", STAGES=0, EVICTION="", num_warps=4, **how)
             with np.errstate(invalid="ignore"):
-                self.has_digits(out.now(), norm(x.exact, center=True), f"{cols} columns")
+                self.has_digits(out.now(), norm(x.exact, center=True), f"{cols} columns, {how}")
 
     def test_layer_norm_backward_with_large_elements(self):
         text = tegula.load(str(SOURCE / "kernels" / "norm_backward.py"))["norm_backward"]
-        for cols, tall, warps, blocks, piece in (4099, 1, 8, 1, 0), (1500, 4, 8, 1, 0), (16384, 1, 4, 4, 0), (10001, 1, 4, 1, 4096):
+        for cols, tall, warps, blocks, piece in (4099, 1, 8, 1, 0), (1500, 4, 8, 1, 0), (16384, 1, 4, 4, 0), (10001, 1, 4, 1, 4096), (9001,
+                                                                                                                               0, 4, 1, 2048):
             x, weight = self.rows_with_large_elements(cols), normal(cols)
             rows = x.exact.shape[0]
             dy, dx, dweight, dbias = normal((rows, cols)), empty((rows, cols)), empty(cols), empty(cols)
-            partials, counters = empty(2 * rows * cols), Array(np.zeros(2), "i32")
-            text[(-(-rows // tall),)](dx.given, dweight.given, dbias.given, dy.given, x.given, weight.given, None, cols, cols, cols, 0,
+            partials, counters = empty(2 * rows * cols), Array(np.zeros(16384), "i32")
+            text[(-(-rows // tall) if tall else -(-cols // piece),)](dx.given, dweight.given, dbias.given, dy.given, x.given, weight.given, None, cols, cols, cols, 0,
                                       rows, cols, 1e-6, 2, partials.given, counters.given, CENTER=True, ROWS=tall, STAGES=1, PROGRAMS=1,
                                       RELOAD=False, PIECE=piece, num_warps=warps, num_ctas=blocks if DEVICE.sm >= 90 else 1)
             with np.errstate(invalid="ignore"):

@@ -1,0 +1,199 @@
+"""Pieces of few wide rows that have programs of their own, which tell each other numbers of them.
+
+Programs that wait for those before them alone take pieces in the order in which they begin, so that nobody waits for a program that
+has not begun (told()). Others keep a piece in registers until the numbers of all of the row's pieces are there (told_of_row()). Of a
+row whose programs have not all begun they wait for a moment only, then leave their piece to the last program of the launch.
+
+counters: programs that have begun (of those that take pieces in this order), programs that need no numbers any more, then a word for
+each number; zero before and after each launch. Where pieces are kept, the words of a row are NUMBERS of each piece, one each that says
+whether the piece is left, and how many of the row's programs have begun.
+"""
+
+import triton
+import triton.language as tl
+
+# Words that programs exchange through memory, at most.
+MOST_WORDS = 16382
+# Where a piece has up to MOST_NUMBERS of them: pieces of all rows together. (launch_rules.cpp has the like.)
+MOST_NUMBERS = 4
+MOST_PIECES = MOST_WORDS // (MOST_NUMBERS + 2)
+ROWS_OF_CLASS = 4  # the rows of launches that tuning does not tell apart differ by this factor at most
+# Elements that a row of a tile may have before its first column, at most.
+MOST_BEFORE = 15
+# How often a program looks for numbers of programs that have not begun.
+PATIENCE = tl.constexpr(256)
+LEFT = tl.constexpr(0x10000)  # in the counter of programs that have ended: one that left its piece
+
+# Warps, elements of a piece that a program keeps in registers, and registers a thread at most.
+KEPT_PIECES = [(4, 2048, None), (4, 4096, None), (8, 4096, None), (8, 8192, None), (8, 8192, 80), (16, 8192, None), (16, 16384, None),
+               (32, 16384, None), (32, 24576, None), (16, 24576, None), (8, 24576, None), (16, 30720, None)]
+LEAST_COLS = 32768
+
+
+def room_for(pieces, args):
+    """LIST, room for the numbers of so many pieces: each thread looks for other ones, so that all agree on which are there."""
+    return max(triton.next_power_of_2(pieces), 32 * args["num_warps"])
+
+
+def pieces_of_row(cols, piece):
+    """At most: the tile's row may begin before the first column."""
+    return triton.cdiv(cols + MOST_BEFORE, piece)
+
+
+def kept_pieces(args):
+    """LIST, room for the pieces of a row, if each of them has a program of its own that keeps it; else 0."""
+    pieces = pieces_of_row(args["cols"], max(args["PIECE"], 1))
+    return room_for(pieces, args) if args["ROWS"] == 0 and args["rows"] * pieces <= MOST_PIECES else 0
+
+
+def shared_configs():
+    """Those of a kernel with ROWS, STAGES, PIECE and EVICTION."""
+    found = []
+    for warps, piece, limit in KEPT_PIECES:
+        values = {"ROWS": 0, "STAGES": 2, "PIECE": piece, "EVICTION": ""}
+        found.append(triton.Config(values, num_warps=warps, maxnreg=limit))
+    return found
+
+
+def keeps_pieces(config, named_args):
+    """Whether a configuration may have the rows of a launch shared so: few wide ones, of 4 to 1024 pieces; with words for all
+    rows that a launch of the class may have."""
+    if named_args.get("counters_ptr") is None or named_args["rows_class"] > 0 or named_args["cols"] < LEAST_COLS:
+        return False
+    pieces = pieces_of_row(named_args["cols"], config.kwargs["PIECE"])
+    return 4 <= pieces <= 1024 and ROWS_OF_CLASS * named_args["rows"] * pieces <= MOST_PIECES
+
+
+def list_of_pieces(words, args):
+    """LIST, room for the pieces of a row, if each of them has programs of its own that tell each other so many words; else 0."""
+    pieces = triton.cdiv(args["cols"], args["PIECE"])
+    if args["rows_class"] == 0 and args["num_ctas"] == 1 and words * args["rows"] * pieces <= MOST_WORDS:
+        return room_for(pieces, args)
+    return 0
+
+
+@triton.jit
+def tell(counters_ptr, place, number):
+    """A word is 0 until it is told, so that the number 0 is told as the one below 0."""
+    bits = number.to(tl.int32, bitcast=True)
+    tl.atomic_xchg(counters_ptr + 2 + place, tl.where(bits == 0, -0x80000000, bits), sem="relaxed")
+
+
+@triton.jit
+def load_words(counters_ptr, first, count, LIST: tl.constexpr):
+    """Words from place `first` on; -1 behind them."""
+    at = tl.arange(0, LIST)
+    return tl.load(counters_ptr + 2 + first + at, mask=at < count, other=-1, volatile=True)
+
+
+@triton.jit
+def told(counters_ptr, first, count, none, LIST: tl.constexpr):
+    """`count` numbers from place `first` on, when all of them are told; `none` behind them."""
+    words = load_words(counters_ptr, first, count, LIST)
+    while tl.max((words == 0).to(tl.int32), axis=0) > 0:
+        words = load_words(counters_ptr, first, count, LIST)
+    return tl.where(tl.arange(0, LIST) < count, words.to(tl.float32, bitcast=True), none)
+
+
+@triton.jit
+def end_of_program(counters_ptr, programs, words):
+    """The last one of the programs that were told something sets all back."""
+    if tl.atomic_add(counters_ptr + 1, 1) == programs - 1:
+        clear_words(counters_ptr, words)
+
+
+@triton.jit
+def clear_words(counters_ptr, words):
+    for first in range(0, words + 2, 1024):
+        at = first + tl.arange(0, 1024)
+        tl.store(counters_ptr + at, tl.zeros([1024], tl.int32), mask=at < words + 2)
+
+
+@triton.jit
+def words_of(row, pieces, NUMBERS: tl.constexpr):
+    """Where those of a row begin."""
+    return row * ((NUMBERS + 1) * pieces + 1)
+
+
+@triton.jit
+def begin_row(counters_ptr, row, pieces, NUMBERS: tl.constexpr):
+    tl.atomic_add(counters_ptr + 2 + words_of(row, pieces, NUMBERS) + (NUMBERS + 1) * pieces, 1, sem="relaxed")
+
+
+@triton.jit
+def begin_piece(counters_ptr, pieces, NUMBERS: tl.constexpr):
+    """The program's row, and which of its pieces."""
+    row = tl.program_id(0) // pieces
+    begin_row(counters_ptr, row, pieces, NUMBERS)
+    return row, tl.program_id(0) % pieces
+
+
+@triton.jit
+def tell_piece(counters_ptr, row, piece, pieces, a, b, c, d, NUMBERS: tl.constexpr):
+    """NUMBERS of these."""
+    first = words_of(row, pieces, NUMBERS) + piece
+    tell(counters_ptr, first, a)
+    if NUMBERS > 1:
+        tell(counters_ptr, first + pieces, b)
+    if NUMBERS > 2:
+        tell(counters_ptr, first + 2 * pieces, c)
+    if NUMBERS > 3:
+        tell(counters_ptr, first + 3 * pieces, d)
+
+
+@triton.jit
+def look(counters_ptr, row, pieces, NUMBERS: tl.constexpr, LIST: tl.constexpr):
+    """A row's numbers as words, and the same for all threads: 0 if all are told, 2 if not and not all of the row's programs have begun,
+    else 1."""
+    first = words_of(row, pieces, NUMBERS)
+    a = load_words(counters_ptr, first, pieces, LIST)
+    b = a
+    c = a
+    d = a
+    if NUMBERS > 1:
+        b = load_words(counters_ptr, first + pieces, pieces, LIST)
+    if NUMBERS > 2:
+        c = load_words(counters_ptr, first + 2 * pieces, pieces, LIST)
+    if NUMBERS > 3:
+        d = load_words(counters_ptr, first + 3 * pieces, pieces, LIST)
+    begun = tl.load(counters_ptr + 2 + first + (NUMBERS + 1) * pieces, volatile=True)
+    missing = (a == 0) | (b == 0) | (c == 0) | (d == 0)
+    return a, b, c, d, tl.max(tl.where(missing, 1 + (begun < pieces).to(tl.int32), 0), axis=0)
+
+
+@triton.jit
+def told_of_row(counters_ptr, row, pieces, NUMBERS: tl.constexpr, LIST: tl.constexpr):
+    """Whether all of a row's numbers are told, and they (a NaN behind them)."""
+    a, b, c, d, missing = look(counters_ptr, row, pieces, NUMBERS, LIST)
+    looked = 0
+    while (missing > 0) & (looked < PATIENCE):
+        looked += missing - 1
+        a, b, c, d, missing = look(counters_ptr, row, pieces, NUMBERS, LIST)
+    a = a.to(tl.float32, bitcast=True)
+    b = b.to(tl.float32, bitcast=True)
+    c = c.to(tl.float32, bitcast=True)
+    d = d.to(tl.float32, bitcast=True)
+    return missing == 0, a, b, c, d
+
+
+@triton.jit
+def end_of_piece(counters_ptr, row, piece, pieces, done, NUMBERS: tl.constexpr):
+    """Says that the program needs no numbers any more. 0, or for the last program: how many pieces are left, and one more; it has to
+    finish these, then to set_back()."""
+    if done:
+        ended = tl.atomic_add(counters_ptr + 1, 1, sem="relaxed") + 1
+    else:
+        tl.atomic_xchg(counters_ptr + 2 + words_of(row, pieces, NUMBERS) + NUMBERS * pieces + piece, 1, sem="relaxed")
+        ended = tl.atomic_add(counters_ptr + 1, 1 + LEFT) + 1 + LEFT
+    return tl.where(ended % LEFT == tl.num_programs(0), ended // LEFT + 1, 0)
+
+
+@triton.jit
+def set_back(counters_ptr, rows, pieces, NUMBERS: tl.constexpr):
+    """To zero, for the next launch."""
+    clear_words(counters_ptr, words_of(rows, pieces, NUMBERS))
+
+
+@triton.jit
+def is_left(counters_ptr, row, piece, pieces, NUMBERS: tl.constexpr):
+    return tl.load(counters_ptr + 2 + words_of(row, pieces, NUMBERS) + NUMBERS * pieces + piece, volatile=True) > 0
