@@ -17,8 +17,10 @@ constexpr size_t kLine = 64;
 /// Accesses to the page end the process. Linux from 6.13 on marks the page alone; else the mapping is cut in two, which
 /// takes several times as long, and the number of mappings of a process is limited: past it the page goes unguarded.
 void guard(void* page) {
-  constexpr int kInstallGuard = 102;  // MADV_GUARD_INSTALL, which older headers lack
-  if (madvise(page, kPage, kInstallGuard) != 0) (void)mprotect(page, kPage, PROT_NONE);
+  constexpr int kInstallGuard = 102, kNoAdvice = -1;  // MADV_GUARD_INSTALL, which older headers lack
+  // Emulators of Linux take any advice, and do nothing.
+  static const bool knows_advice = madvise(page, kPage, kNoAdvice) != 0;
+  if (!knows_advice || madvise(page, kPage, kInstallGuard) != 0) (void)mprotect(page, kPage, PROT_NONE);
 }
 }  // namespace
 
