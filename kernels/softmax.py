@@ -21,6 +21,7 @@ from tiles import (aligned_elements, begin_aligned, columns, extent, fitting_row
 LIMITS = {1: [None], 2: [None], 4: [None], 8: [None, 80, 64], 16: [None, 40, 64], 32: [None, 32]}
 LIMITS_OF_TWO = {1: [None], 2: [None], 4: [None], 8: [None], 16: [None], 32: [None]}
 MOST_STAGES = {1: 3, 2: 3, 4: 3, 8: 3, 16: 3, 32: 3}
+LOWEST = tl.constexpr(-3.4028234663852886e38)  # of fp32, above -infinity
 
 
 def unit(args):
@@ -142,8 +143,7 @@ def row_in_pieces(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask
 @triton.jit
 def load_piece(x_ptr, mask_ptr, row, piece, x_stride, mask_stride, cols, mask_rows, queries, CAUSAL: tl.constexpr,
                PIECE: tl.constexpr, UNIT: tl.constexpr):
-    """Elements of a piece to base 2, where they stand behind the beginning of the tile's row, and which of them the matrix has."""
-    LOG2_E: tl.constexpr = 1.4426950408889634
+    """Elements of a piece, where they stand behind the beginning of the tile's row, and which of them the matrix has."""
     x_row, before = begin_aligned(row.to(tl.int64) * x_stride, UNIT)
     mask_row = 0
     if mask_ptr is not None:
@@ -151,7 +151,13 @@ def load_piece(x_ptr, mask_ptr, row, piece, x_stride, mask_stride, cols, mask_ro
     at = piece * PIECE + tl.arange(0, PIECE)
     mask = piece_mask(at, before, cols, UNIT)
     x = load_scores(x_ptr, mask_ptr, x_row + at, mask_row, row, at - before, cols, queries, mask, CAUSAL)
-    return x * LOG2_E, at, mask
+    return x, at, mask
+
+
+@triton.jit
+def exp_from(x, high):
+    """exp(x - high). The difference comes first: next to `high` it is exact, however far from 0 that is."""
+    return tl.exp2((x - high) * 1.4426950408889634)
 
 
 @triton.jit
@@ -159,15 +165,14 @@ def finish_piece(out_ptr, bias_ptr, x, at, mask, row, out_stride, scale, high, t
                  UNIT: tl.constexpr):
     """`high` and `total` of all pieces of the row: the greatest x, and the sum of exponentials relative to it."""
     there = tl.arange(0, LIST) < pieces
-    high = tl.where(there, high, -3e38)
-    row_high = tl.max(high, axis=0)
-    row_total = tl.sum(tl.where(there, total * tl.exp2(high - row_high), 0.0), axis=0)
+    row_high = tl.max(tl.where(there, high, float("-inf")), axis=0)
+    row_total = tl.sum(tl.where(there, total * exp_from(high, row_high), 0.0), axis=0)
     if KIND == "exp_normalize":
-        y = (tl.exp2(x) + 1.0) * (1.0 / row_total)
+        y = (exp_from(x, 0.0) + 1.0) * (1.0 / row_total)
     elif KIND == "log_softmax":
-        y = (x - row_high - tl.log2(row_total)) * 0.6931471805599453
+        y = (x - row_high) - tl.log2(row_total) * 0.6931471805599453
     else:
-        y = tl.exp2(x - row_high) * (1.0 / row_total)
+        y = exp_from(x, row_high) * (1.0 / row_total)
     if bias_ptr is not None:
         y = y * scale + tl.load(bias_ptr + at, mask=mask, other=0.0).to(tl.float32)
     out_row = begin_aligned(row.to(tl.int64) * out_stride, UNIT)[0]
@@ -183,10 +188,10 @@ def shared_row(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask_st
     x, at, mask = load_piece(x_ptr, mask_ptr, row, piece, x_stride, mask_stride, cols, mask_rows, queries, CAUSAL, PIECE, UNIT)
     if KIND == "exp_normalize":
         high = 0.0
-        total = tl.sum(tl.where(mask, tl.exp2(x) + 1.0, 0.0), axis=0)
+        total = tl.sum(tl.where(mask, exp_from(x, 0.0) + 1.0, 0.0), axis=0)
     else:
-        high = tl.maximum(tl.max(x, axis=0), -1e38)
-        total = tl.sum(tl.exp2(x - high), axis=0)
+        high = tl.maximum(tl.max(x, axis=0), LOWEST)
+        total = tl.sum(exp_from(x, high), axis=0)
     tell_piece(counters_ptr, row, piece, pieces, high, total, 0.0, 0.0, 2)
     done, highs, totals, _, _ = told_of_row(counters_ptr, row, pieces, 2, LIST)
     ended = end_of_piece(counters_ptr, row, piece, pieces, done, 2)
