@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 from row_pieces import begin_piece, end_of_piece, is_left, kept_pieces, set_back, shared_configs, tell_piece, told_of_row
-from tiles import (aligned_elements, begin_aligned, columns, extent, fitting_rows, in_line, inside, join_sums,
+from tiles import (aligned_elements, begin_aligned, columns, extent, fitting_rows, in_line, inside,
                    piece_mask, row_configs, row_max, row_sum, to_row, unit_of_rows, warp_maxima, warp_sums)
 
 # Registers a thread at most, by warps: fewer of them, and more programs run at a time.
@@ -53,17 +53,28 @@ def load_scores(x_ptr, mask_ptr, at, mask_row, row, col, cols, queries, mask, CA
 
 
 @triton.jit
+def exp_from(x, high):
+    """exp(x - high). The difference comes first: next to `high` it is exact, however far from 0 that is."""
+    return tl.exp2((x - high) * 1.4426950408889634)
+
+
+@triton.jit
+def join_rows(top, total, other_top, other_total):
+    """Of two parts of a row: the greatest x, and the sum of exponentials relative to it."""
+    higher = tl.maximum(top, other_top)
+    return higher, total * exp_from(top, higher) + other_total * exp_from(other_top, higher)
+
+
+@triton.jit
 def divided_row(x, KIND: tl.constexpr):
     """Each warp has exponentials of its own; then all exchange their greatest x and their sums, at once."""
-    LOG2_E: tl.constexpr = 1.4426950408889634
-    top = tl.maximum(warp_maxima(x), -1e38)
-    high = top * LOG2_E
-    numerator = tl.exp2(x * LOG2_E - to_row(high))
-    row_high, total = tl.reduce((in_line(high), in_line(warp_sums(numerator))), 0, join_sums)
+    top = tl.maximum(warp_maxima(x), LOWEST)
+    numerator = exp_from(x, to_row(top))
+    row_top, total = tl.reduce((in_line(top), in_line(warp_sums(numerator))), 0, join_rows)
     if KIND == "log_softmax":
-        return (x - to_row(top)) - to_row((row_high - high + tl.log2(total)) * 0.6931471805599453)
+        return (x - row_top) - tl.log(total)
     else:
-        return numerator * to_row(tl.exp2(high - row_high) / total)
+        return numerator * to_row(exp_from(top, row_top) / total)
 
 
 @triton.jit
@@ -100,7 +111,6 @@ def row_in_pieces(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask
                   KIND: tl.constexpr, CAUSAL: tl.constexpr, WIDTH: tl.constexpr, PIECE: tl.constexpr,
                   STAGES: tl.constexpr, UNIT: tl.constexpr):
     """The first pass keeps a maximum, and a sum relative to it, for each WIDTH elements, which are one thread's."""
-    LOG2_E: tl.constexpr = 1.4426950408889634
     row = tl.program_id(0)
     x_row, before = begin_aligned(row.to(tl.int64) * x_stride, UNIT)
     out_row = out_ptr + begin_aligned(row.to(tl.int64) * out_stride, UNIT)[0]
@@ -108,33 +118,33 @@ def row_in_pieces(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask
     if mask_ptr is not None:
         mask_row = (row % mask_rows).to(tl.int64) * mask_stride
     offsets = tl.arange(0, PIECE // WIDTH)[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :]
-    top = tl.full([PIECE // WIDTH], -1e38, tl.float32)
+    top = tl.full([PIECE // WIDTH], LOWEST, tl.float32)
     total = tl.zeros([PIECE // WIDTH], tl.float32)
     for start in tl.range(0, cols + before, PIECE, num_stages=STAGES):
         at = start + offsets
         mask = piece_mask(at, before, cols, UNIT)
-        x = load_scores(x_ptr, mask_ptr, x_row + at, mask_row, row, at - before, cols, queries, mask, CAUSAL) * LOG2_E
+        x = load_scores(x_ptr, mask_ptr, x_row + at, mask_row, row, at - before, cols, queries, mask, CAUSAL)
         if KIND == "exp_normalize":
-            total += tl.sum(tl.where(mask, tl.exp2(x) + 1.0, 0.0), axis=1)
+            total += tl.sum(tl.where(mask, exp_from(x, 0.0) + 1.0, 0.0), axis=1)
         else:
             higher = tl.maximum(top, tl.max(x, axis=1))
-            total = total * tl.exp2(top - higher) + tl.sum(tl.exp2(x - higher[:, None]), axis=1)
+            total = total * exp_from(top, higher) + tl.sum(exp_from(x, higher[:, None]), axis=1)
             top = higher
     row_top = tl.max(top, axis=0)
     if KIND == "exp_normalize":
         row_sum = tl.sum(total, axis=0)
     else:
-        row_sum = tl.sum(total * tl.exp2(top - row_top), axis=0)
+        row_sum = tl.sum(total * exp_from(top, row_top), axis=0)
     for start in tl.range(0, cols + before, PIECE, num_stages=STAGES):
         at = start + offsets
         mask = piece_mask(at, before, cols, UNIT)
-        x = load_scores(x_ptr, mask_ptr, x_row + at, mask_row, row, at - before, cols, queries, mask, CAUSAL) * LOG2_E
+        x = load_scores(x_ptr, mask_ptr, x_row + at, mask_row, row, at - before, cols, queries, mask, CAUSAL)
         if KIND == "exp_normalize":
-            y = (tl.exp2(x) + 1.0) * (1.0 / row_sum)
+            y = (exp_from(x, 0.0) + 1.0) * (1.0 / row_sum)
         elif KIND == "log_softmax":
-            y = (x - row_top - tl.log2(row_sum)) * 0.6931471805599453
+            y = (x - row_top) - tl.log(row_sum)
         else:
-            y = tl.exp2(x - row_top) * (1.0 / row_sum)
+            y = exp_from(x, row_top) * (1.0 / row_sum)
         if bias_ptr is not None:
             y = y * scale + tl.load(bias_ptr + at, mask=mask, other=0.0).to(tl.float32)
         tl.store(out_row + at, y.to(out_ptr.dtype.element_ty), mask=mask)
@@ -152,12 +162,6 @@ def load_piece(x_ptr, mask_ptr, row, piece, x_stride, mask_stride, cols, mask_ro
     mask = piece_mask(at, before, cols, UNIT)
     x = load_scores(x_ptr, mask_ptr, x_row + at, mask_row, row, at - before, cols, queries, mask, CAUSAL)
     return x, at, mask
-
-
-@triton.jit
-def exp_from(x, high):
-    """exp(x - high). The difference comes first: next to `high` it is exact, however far from 0 that is."""
-    return tl.exp2((x - high) * 1.4426950408889634)
 
 
 @triton.jit

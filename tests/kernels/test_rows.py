@@ -152,15 +152,23 @@ class SharedRows(Case):
                 self.near(y, exact(x.exact), what=function)
 
     def test_softmax_far_from_zero(self):
-        """As near to the exact one as around 0, up to rows of the lowest number alone."""
+        """As near to the exact one as around 0, up to rows of the lowest number alone; also of rows in pieces and of divided ones."""
         softmax_of = self.text("softmax")
+        whole_rows = tegula.load(str(SOURCE / "kernels" / "softmax.py"))["softmax"]
         lowest = float(np.finfo(np.float32).min)
         middles = np.array([[1e3], [-1e4], [1e6], [lowest], [-lowest]])
         x, y = Array(middles + random.standard_normal((5, 10001)), "f32"), empty((5, 10001))
         for function, exact in ("softmax", softmax), ("log_softmax", log_softmax):
-            softmax_of(5, 10001, 2048, 4, y, x, None, None, 10001, 10001, 0, 5, 10001, 1, 0, 1.0, 0, STAGES=0, EVICTION="", KIND=function,
-                       CAUSAL=False)
-            np.testing.assert_allclose(y.now(), exact(x.exact), 1e-5, 0 if function == "softmax" else 1e-5, err_msg=function)
+            for way in "shared", "pieces", "divided":
+                args = (y, x, None, None, 10001, 10001, 0, 5, 10001, 1, 0, 1.0, 0)
+                how = {"STAGES": 0, "EVICTION": "", "KIND": function, "CAUSAL": False}
+                if way == "shared":
+                    softmax_of(5, 10001, 2048, 4, *args, **how)
+                else:
+                    blocks = 2 if way == "divided" and DEVICE.sm >= 90 else 1
+                    whole_rows[(5,)](*(a.given if isinstance(a, Array) else a for a in args), ROWS=1, PIECE=2048 if way == "pieces" else 0,
+                                     num_warps=4, num_ctas=blocks, **how)
+                np.testing.assert_allclose(y.now(), exact(x.exact), 1e-5, 0 if function == "softmax" else 1e-5, err_msg=f"{function}, {way}")
 
     def test_softmax_backward(self):
         backward = self.text("softmax_backward")
