@@ -57,7 +57,7 @@ bool multiply_aligned_copies(Device& device, const BoundCall& call, StreamHandle
       run(device, call.entry(), call.part("batch", first, count), stream);
     return true;
   }
-  const Workspace workspace = device.workspace(stream, size_t(bytes));
+  const Workspace workspace = device.workspace(stream, size_t(bytes), WorkspaceUse::SeveralLaunches);
   lay_along(device, copied, workspace.partials, stream);
   std::vector<kernels::Operand> all = call.part("batch", 0, batch);
   for (size_t i = 0; i < operands.size(); ++i)

@@ -89,7 +89,8 @@ std::optional<GemmCall> gemm_call(Device& device, const AnyMatrix& c, const AnyM
     const int64_t sums =
         divided ? std::max<int64_t>(device.info().num_sms, kProcessors) * kLargestTile * int64_t(sizeof(float)) : 0;
     const size_t made = options.make_b ? WorkspacePieces::rounded(size_t(b.rows * b.stride * elem_bytes(b.elem))) : 0;
-    Workspace workspace = device.workspace(stream, size_t(sums + copied_bytes(copied)) + made);
+    const auto use = options.make_b || !copied.empty() ? WorkspaceUse::SeveralLaunches : WorkspaceUse::OneLaunch;
+    Workspace workspace = device.workspace(stream, size_t(sums + copied_bytes(copied)) + made, use);
     if (divided) {
       partials = Arg::pointer(workspace.partials, Elem::F32, size_t(sums));
       counters = Arg::pointer(workspace.counters, Elem::I32, Workspace::kCounters * sizeof(int32_t));

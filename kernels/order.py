@@ -164,7 +164,7 @@ def elements_of_numbers(number, is_negative, ELEMENT: tl.constexpr, DESCENDING: 
 
 
 @triton.jit
-def in_order(digit, number):
+def digits_in_order(digit, number):
     """Digits of 15 bits at most, each above its number, in their order and of equal ones in that of the numbers, which are 0, 1, ... below
     2^16: as the lower halves are in order, tl.sort moves them by the bits of the digits alone."""
     return tl.sort(digit << 16 | number)

@@ -26,14 +26,14 @@ struct QuantisedGemmOptions {
 /// What quantise_rows() and quantise_groups() make of weights is such.
 ///
 /// Weights become numbers of a's type on their way to the tensor cores. Sums of a group are scaled in fp32: the error
-/// is that of gemm() with exact weights, but for e2m1 and zeros that are no integers, which are rounded to a's type,
-/// and where scales of groups are of a's type (or, with bfloat16, exponents): weights in groups of 32 and 64, unless a
-/// is one row, and in groups of 128, if a has more than 64, are scaled first and rounded to a's type. Of rows of a with
-/// elements that are not finite nothing is said but that their results are not, or NaN. For so many rows that it takes
-/// less time, weights become a matrix of a's type in the stream's workspace first, of 256 MB at most at a time; results
-/// are the same but for the order of sums. Throws LaunchError for operands that do not fit, and what Kernel::launch
-/// throws. Traffic: the weights and scales once, M K elements read, M N
-/// written. Few rows are bound by the weights' way from memory. Frantar et al.: Marlin, 2024.
+/// is that of gemm() with exact weights, but for e2m1, zeros that are no integers, and with bfloat16 differences from
+/// zeros beyond 256, which are rounded to a's type, and where scales of groups are of a's type (or, with bfloat16,
+/// exponents): weights in groups of 32 and 64, unless a is one row, and in groups of 128, if a has more than 64, are
+/// scaled first and rounded to a's type. Of rows of a with elements that are not finite nothing is said but that their
+/// results are not, or NaN. For so many rows that it takes less time, weights become a matrix of a's type in the
+/// stream's workspace first, of 256 MB at most at a time; results are the same but for the order of sums. Throws
+/// LaunchError for operands that do not fit, and what Kernel::launch throws. Traffic: the weights and scales once, M K
+/// elements read, M N written. Few rows are bound by the weights' way from memory. Frantar et al.: Marlin, 2024.
 template <Floating Out, Floating In, Element Weight, Element Scale>
 void quantised_gemm(Device& device, Matrix<Out> c, Matrix<In> a, Matrix<Weight> b, Matrix<Scale> scales,
                     const QuantisedGemmOptions& options = {}, StreamHandle stream = nullptr) {

@@ -143,8 +143,8 @@ def tell_piece(counters_ptr, row, piece, pieces, a, b, c, d, NUMBERS: tl.constex
 
 @triton.jit
 def look(counters_ptr, row, pieces, NUMBERS: tl.constexpr, LIST: tl.constexpr):
-    """A row's numbers as words, and the same for all threads: 0 if all are told, 2 if not and not all of the row's programs have begun,
-    else 1."""
+    """A row's numbers as words, and the same for all threads: 0 if all are told, 2 if not all of the row's programs have begun, else 1.
+    (The word that says it is set back by a program that ends behind all that have seen it.)"""
     first = words_of(row, pieces, NUMBERS)
     a = load_words(counters_ptr, first, pieces, LIST)
     b = a
@@ -158,7 +158,7 @@ def look(counters_ptr, row, pieces, NUMBERS: tl.constexpr, LIST: tl.constexpr):
         d = load_words(counters_ptr, first + 3 * pieces, pieces, LIST)
     begun = tl.load(counters_ptr + 2 + first + (NUMBERS + 1) * pieces, volatile=True)
     missing = (a == 0) | (b == 0) | (c == 0) | (d == 0)
-    return a, b, c, d, tl.max(tl.where(missing, 1 + (begun < pieces).to(tl.int32), 0), axis=0)
+    return a, b, c, d, tl.max(tl.where(begun < pieces, 2, missing.to(tl.int32)), axis=0)
 
 
 @triton.jit
@@ -185,6 +185,8 @@ def end_of_piece(counters_ptr, row, piece, pieces, done, NUMBERS: tl.constexpr):
     else:
         tl.atomic_xchg(counters_ptr + 2 + words_of(row, pieces, NUMBERS) + NUMBERS * pieces + piece, 1, sem="relaxed")
         ended = tl.atomic_add(counters_ptr + 1, 1 + LEFT) + 1 + LEFT
+    if (ended > LEFT) & (ended % LEFT == tl.num_programs(0)):
+        tl.atomic_add(counters_ptr + 1, 0, sem="acquire")  # what others left
     return tl.where(ended % LEFT == tl.num_programs(0), ended // LEFT + 1, 0)
 
 

@@ -66,7 +66,7 @@ class SegmentSums {
     const int64_t num_counts = blocks_ << digit_bits(), num_partials = 2 * ceil_div(rows_, kPart) * cols_at_once_;
     const size_t bytes = 4 * list + WorkspacePieces::rounded(size_t(num_counts) * sizeof(int32_t)) +
                          size_t(num_partials) * sizeof(float);
-    const Workspace workspace = device_.workspace(stream_, bytes);
+    const Workspace workspace = device_.workspace(stream_, bytes, WorkspaceUse::SeveralLaunches);
     WorkspacePieces pieces(workspace.partials);
     std::array<Sorted, 2> lists{{{pieces.take(Elem::I32, rows_), pieces.take(Elem::I32, rows_)},
                                  {pieces.take(Elem::I32, rows_), pieces.take(Elem::I32, rows_)}}};

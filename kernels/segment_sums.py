@@ -11,7 +11,7 @@ Indices outside of the table count as one behind its end, whose segment is left 
 import triton
 import triton.language as tl
 
-from order import in_order
+from order import digits_in_order
 
 
 @triton.jit
@@ -65,7 +65,7 @@ def move_rows(sorted_keys_ptr, sorted_rows_ptr, keys_ptr, rows_ptr, counts_ptr, 
     key = load_key(keys_ptr, first + number, first + number < rows, table_rows)
     # What stands behind the end comes last: no other number is as high.
     digit = tl.where(first + number < rows, (key >> shift) & (DIGITS - 1), DIGITS - 1)
-    ordered = in_order(digit, number)
+    ordered = digits_in_order(digit, number)
     at = first + (ordered & 0xFFFF)
     mask = at < rows
     place = tl.gather(target, ordered >> 16, 0) + number

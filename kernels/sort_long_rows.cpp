@@ -49,7 +49,8 @@ void sort(Device& device, const Operands& of, StreamHandle stream) {
   const int64_t keys = rows * cols, num_counts = rows * pieces << kDigitBits;
   const size_t list = WorkspacePieces::rounded(size_t(keys) * sizeof(int32_t));
   const Workspace workspace =
-      device.workspace(stream, 4 * list + 2 * WorkspacePieces::rounded(size_t(num_counts) * sizeof(int32_t)));
+      device.workspace(stream, 4 * list + 2 * WorkspacePieces::rounded(size_t(num_counts) * sizeof(int32_t)),
+                       WorkspaceUse::SeveralLaunches);
   WorkspacePieces memory(workspace.partials);
   std::array<List, 2> lists{{{memory.take(Elem::I32, keys), memory.take(Elem::I32, keys)},
                              {memory.take(Elem::I32, keys), memory.take(Elem::I32, keys)}}};

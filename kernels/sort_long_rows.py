@@ -9,7 +9,7 @@ two digits; the first digit has the elements themselves instead, and the last on
 import triton
 import triton.language as tl
 
-from order import elements_of, in_order, ranks_of
+from order import digits_in_order, elements_of, ranks_of
 
 DIGITS = tl.constexpr(256)
 NEGATIVE_ZERO = tl.constexpr(-0x80000000)  # set in the column of a -0, which has the key of 0
@@ -104,7 +104,7 @@ def move_keys(moved_keys_ptr, moved_cols_ptr, values_ptr, index_ptr, counts_ptr,
         col = tl.load(cols_ptr + row * cols + first + number, mask=first + number < cols, other=0)
     # What stands behind the end comes last: no other number is as high.
     digit = tl.where(first + number < cols, digit_of(key, shift), DIGITS - 1)
-    ordered = in_order(digit, number)
+    ordered = digits_in_order(digit, number)
     from_number = ordered & 0xFFFF
     digit = ordered >> 16
     of_piece = tl.program_id(0).to(tl.int64) * DIGITS + tl.arange(0, DIGITS)

@@ -1,7 +1,7 @@
 """Weights of 8 or 4 bits as a matrix of A's type, for products of so many rows that they gain by it.
 
 W is as in quantised_gemm.py. Of groups, out[n, k] is (w - zeros[n, g]) * scales[n, g], as weights of 16 bits would be; for GROUP = 0 it is
-w - zeros[n], exact in either type, and the scales are the product's.
+w - zeros[n], exact in float16 and, up to 256, in bfloat16, and the scales are the product's.
 """
 
 import triton

@@ -18,6 +18,7 @@ namespace tegula {
 
 class Workspaces;
 struct Workspace;
+enum class WorkspaceUse;
 class KeptOfDevice;
 class TimingTurns;
 
@@ -130,8 +131,9 @@ class Device {
   /// made at the first call, grows by need, and goes with the stream; of streams that others made, those used last keep
   /// theirs. Launches that are captured into graphs have another one, which all graphs captured on this stream share
   /// and which stays until the device ends: of these graphs one may run at a time. May be called from any thread, also
-  /// while a stream captures.
-  Workspace workspace(StreamHandle stream, size_t bytes);
+  /// while a stream captures; a thread that holds one for several launches has it alone, and those that hold one for a
+  /// launch are waited for. A thread holds one at a time.
+  Workspace workspace(StreamHandle stream, size_t bytes, WorkspaceUse use = {});
 
   /// Held by who times work on the device (runtime/timing_turns.h).
   TimingTurns& timing_turns() { return *timing_turns_; }

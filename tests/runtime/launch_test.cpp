@@ -304,6 +304,38 @@ TEST(Workspaces, OfCapturedLaunchesAreApart) {
   EXPECT_GT(gpu.allocated_bytes(captured.partials), 0u);
 }
 
+// Launches that leave data in a workspace for each other have it alone; others use it side by side.
+TEST(Workspaces, SeveralLaunchesHaveItAlone) {
+  FakeGpu gpu;
+  std::atomic<int> users = 0;
+  auto use = [&](WorkspaceUse how) {
+    const Workspace workspace = gpu.workspace(handle(16), 1000, how);
+    ++users;
+  };
+  {
+    Workspace one = gpu.workspace(handle(16), 1000);
+    std::thread(use, WorkspaceUse::OneLaunch).join();
+    EXPECT_EQ(users, 1);
+    std::thread several(use, WorkspaceUse::SeveralLaunches);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(users, 1) << "while another thread is about to launch";
+    one.owner.reset();
+    several.join();
+  }
+  EXPECT_EQ(users, 2);
+  Workspace mine = gpu.workspace(handle(16), 1000, WorkspaceUse::SeveralLaunches);
+  std::thread several(use, WorkspaceUse::SeveralLaunches);
+  std::thread other([&] { gpu.workspace(handle(32), 1000, WorkspaceUse::SeveralLaunches); });
+  other.join();  // of another stream
+  std::thread one(use, WorkspaceUse::OneLaunch);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(users, 2);
+  mine.owner.reset();
+  one.join();
+  several.join();
+  EXPECT_EQ(users, 4);
+}
+
 TEST(LaunchHandle, TakesOtherCodeWhereArgumentsAllowNoTensorMap) {
   KernelImage image = image_of({{"p", Elem::F16, true, 2}, {"n", Elem::I32, false, 1}});
   auto without = std::make_shared<RecordingKernel>(image);
