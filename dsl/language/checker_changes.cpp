@@ -39,7 +39,7 @@ size_t size_of(const Val& v) {
 }  // namespace
 
 bool Checker::change(const Val& object, std::span<const Val> taken, const Expr& base,
-                     const std::function<void(const Val&)>& how) {
+                     const std::function<void(const Val&)>& how, std::optional<size_t> place) {
   if (!host_) return change_in_kernel(object, taken, base, how);
   if (auto it = kept_.find(identity_of(object)); it != kept_.end()) {
     error(base.loc, fmt::format("{} changes here, which is not evaluated", it->second.what),
@@ -53,8 +53,7 @@ bool Checker::change(const Val& object, std::span<const Val> taken, const Expr& 
   for (const Val& item : taken)
     if (holders > kOwn) held += held_in(item, identity_of(object));
   if (!count_made(int64_t(taken.size()) + held.visited, base.loc)) return false;
-  for (auto& [identity, iterator] : iterators_)
-    for (const Val& source : iterator.sources) iterator.stale |= identity_of(source) == identity_of(object);
+  note_change(object, place);
   if (held.times == 0) {
     how(object);
     return true;
@@ -68,6 +67,17 @@ bool Checker::change(const Val& object, std::span<const Val> taken, const Expr& 
   how(changed);
   if (count_made(int64_t(size_of(changed)), base.loc)) bind(base.text, changed, false, base.loc);
   return true;
+}
+
+// Tells the iterators over the list or dict: what their loops have had of it already may change.
+void Checker::note_change(const Val& source, std::optional<size_t> place) {
+  for (auto& [identity, iterator] : iterators_) {
+    if (std::none_of(iterator.sources.begin(), iterator.sources.end(),
+                     [&](const Val& other) { return identity_of(other) == identity_of(source); }))
+      continue;
+    iterator.changed = true;
+    iterator.changed_ahead |= !place || !iterator.in_order || *place >= iterator.given;
+  }
 }
 
 bool Checker::change_in_kernel(const Val& list, std::span<const Val> taken, const Expr& base,
@@ -160,10 +170,9 @@ void Checker::set_element(const Val& list, const Val& index, Val item, const Exp
   }
   if (dsl::subscript(sema_, list, {index}).is_poison()) return;
   const int64_t at = index.is<bool>() ? index.as<bool>() : index.as<dsl::Int>().clamped();
-  change(list, {&item, 1}, *target.children[0], [&](const Val& changed) {
-    std::vector<Val>& items = items_of(changed);
-    items[size_t(at < 0 ? at + int64_t(items.size()) : at)] = item;
-  });
+  const size_t place = size_t(at < 0 ? at + int64_t(list.as<dsl::TupleVal>().items->size()) : at);
+  change(
+      list, {&item, 1}, *target.children[0], [&](const Val& changed) { items_of(changed)[place] = item; }, place);
 }
 
 // xs[i] = value in a kernel. False if it is no list or tuple.
@@ -205,7 +214,9 @@ void Checker::join_dict(const Val& object, const Val& other, const Expr& base) {
 
 void Checker::set_item(const Val& object, Val key, Val item, const Expr& base) {
   const Val entry[] = {key, item};
-  change(object, entry, base, [&](const Val& changed) { dict_in(changed).set(std::move(key), std::move(item)); });
+  const std::optional<size_t> place = dict_in(object).place_of(key);
+  change(
+      object, entry, base, [&](const Val& changed) { dict_in(changed).set(std::move(key), std::move(item)); }, place);
 }
 
 // ---- Statements of host code

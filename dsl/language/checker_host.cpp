@@ -126,13 +126,20 @@ std::optional<Val> Checker::host_member(std::string_view module, std::string_vie
 
 // ---- Expressions
 
-Val Checker::make_iterator(Val items, std::vector<Val> sources, bool once) {
+Val Checker::make_iterator(Val items, std::vector<Val> sources, bool once, bool in_order) {
   const auto* tuple = items.get_if<dsl::TupleVal>();
   if (!tuple || !host_) return items;
   std::erase_if(iterators_,
                 [](const auto& i) { return i.second.self.template as<dsl::TupleVal>().items.use_count() == 1; });
-  std::erase_if(sources, [](const Val& source) { return !is_changeable(source); });
-  iterators_[tuple->items.get()] = {items, std::move(sources), once};
+  Iterator made{.self = items, .once = once, .in_order = in_order};
+  for (const Val& source : sources) {
+    if (is_changeable(source)) made.sources.push_back(source);
+    const auto inner = iterators_.find(identity_of(source));
+    if (inner == iterators_.end()) continue;
+    made.sources.insert(made.sources.end(), inner->second.sources.begin(), inner->second.sources.end());
+    made.in_order = made.in_order && inner->second.in_order;
+  }
+  iterators_[tuple->items.get()] = std::move(made);
   return items;
 }
 
@@ -141,7 +148,7 @@ bool Checker::may_iterate(const Val& items, bool starts, Loc loc) {
   if (found == iterators_.end()) return true;
   Iterator& iterator = found->second;
   const bool is_used_up = starts && iterator.once && std::exchange(iterator.used, true);
-  if (!is_used_up && !iterator.stale) return true;
+  if (!is_used_up && !(starts ? iterator.changed : iterator.changed_ahead)) return true;
   error(loc,
         is_used_up ? "an iterator, as zip() and map() give, has its items once"
                    : "a list or dict changes before an iterator over it has given its items",
@@ -198,6 +205,18 @@ void names_read(const Expr& e, NameSet& names) {
     if (k.value) names_read(*k.value, names);
 }
 
+// Of a comprehension: its operators are `for`, with a target and a source among the children, and `if`, with a
+// condition.
+NameSet assigned_by_clauses(const Expr& comprehension) {
+  NameSet names;
+  size_t child = 1;
+  for (const auto& op : comprehension.operators) {
+    if (op == "for") names_read(*comprehension.children[child++], names);
+    ++child;
+  }
+  return names;
+}
+
 }  // namespace
 
 Val Checker::host_expression(const Expr& e) {
@@ -205,12 +224,15 @@ Val Checker::host_expression(const Expr& e) {
     FunctionObject object;
     object.lambda = &e;
     object.file = file_;
-    NameSet names;
+    NameSet names, captured;
     names_read(e, names);
-    for (const auto& [name, binding] : frame_->scope)
-      if (names.contains(name)) object.scope[name] = binding;
+    for (const auto& [name, binding] : frame_->scope) {
+      if (!names.contains(name)) continue;
+      object.scope[name] = binding;
+      captured.insert(name);
+    }
     Val lambda = make_host(std::move(object));
-    frame_->lambdas.push_back(lambda.as<dsl::HostRef>());
+    frame_->readers.push_back({lambda.as<dsl::HostRef>(), std::move(captured)});
     return lambda;
   }
   DictObject dict;
@@ -233,6 +255,7 @@ Val Checker::host_expression(const Expr& e) {
   }
   std::vector<Val> items;
   Scope outside = frame_->scope;
+  std::vector<NameReader> readers = std::exchange(frame_->readers, {});
   bool ok = comprehend(e, 0, [&] {
     Val item = eval(*e.children[0]);
     if (item.is_poison()) return false;
@@ -246,6 +269,12 @@ Val Checker::host_expression(const Expr& e) {
     return true;
   });
   frame_->scope = std::move(outside);
+  // The names of the clauses are the comprehension's own, which no other lambda reads.
+  for (NameReader& reader : frame_->readers) {
+    for (const std::string& name : assigned_by_clauses(e)) reader.names.erase(name);
+    readers.push_back(std::move(reader));
+  }
+  frame_->readers = std::move(readers);
   if (!ok) return Val();
   return e.text == "{" ? make_host(std::move(dict)) : dsl::make_list(std::move(items));
 }
@@ -253,12 +282,12 @@ Val Checker::host_expression(const Expr& e) {
 // A lambda reads what its names are when it is called. In a kernel that depends on branches and loops, and one that
 // held itself would be kept for ever.
 void Checker::bind_in_lambdas(const std::string& name, const Binding& binding) {
-  std::erase_if(frame_->lambdas, [](const auto& lambda) { return lambda.expired(); });
-  for (const auto& lambda : frame_->lambdas) {
-    const Val object = lambda.lock();
-    Scope& scope = const_cast<FunctionObject*>(get_host<FunctionObject>(object))->scope;
-    const auto captured = scope.find(name);
-    if (captured == scope.end()) continue;
+  std::erase_if(frame_->readers, [](const NameReader& reader) { return reader.lambda.expired(); });
+  for (const NameReader& reader : frame_->readers) {
+    if (!reader.names.contains(name)) continue;
+    if (host_ && !count_made(1, binding.loc)) return;
+    const Val object = reader.lambda.lock();
+    const auto captured = const_cast<FunctionObject*>(get_host<FunctionObject>(object))->scope.find(name);
     if (host_ && held_in(binding.value, identity_of(object)).times == 0)
       captured->second = binding;
     else if (!dsl::same(captured->second.value, binding.value))
@@ -291,15 +320,20 @@ bool Checker::for_each(const Val& items, Loc loc, const std::function<bool(const
     return others && std::all_of(others->begin(), others->end(), element);
   }
   if (!may_iterate(items, true, loc)) return false;
-  const size_t size = list ? 0 : dict->items.size();
-  for (size_t i = 0; i < (list ? list->items->size() : size); ++i) {
+  const auto found = iterators_.find(identity_of(items));
+  Iterator* iterator = found == iterators_.end() ? nullptr : &found->second;
+  const size_t size = list ? 0 : dict->items.size(), given = iterator ? iterator->given : 0;
+  bool ok = true;
+  for (size_t i = 0; ok && i < (list ? list->items->size() : size); ++i) {
+    if (iterator) iterator->given = std::min(given, i + 1);
     const Val item = list ? (*list->items)[i] : dict->items[i].first;
-    if (!element(item) || !may_iterate(items, false, loc)) return false;
-    if (list || dict->items.size() == size) continue;
+    ok = element(item) && may_iterate(items, false, loc);
+    if (!ok || list || dict->items.size() == size) continue;
     error(loc, "the dict gets other keys while a loop runs over them");
-    return false;
+    ok = false;
   }
-  return true;
+  if (iterator) iterator->given = given;
+  return ok;
 }
 
 Val Checker::host_attribute(const dsl::HostRef& object, const Expr& e) {

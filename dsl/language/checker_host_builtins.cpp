@@ -58,7 +58,7 @@ struct Checker::HostBuiltin {
     if (row == table().end()) return std::nullopt;
     if (row->second.takes != Takes::Anything && !arguments_fit(row->second.takes)) return Val();
     Val result = (this->*row->second.method)();
-    return gives_iterator() ? checker.make_iterator(std::move(result), sources()) : result;
+    return gives_iterator() ? checker.make_iterator(std::move(result), sources(), true, is_in_order()) : result;
   }
 
  private:
@@ -67,6 +67,7 @@ struct Checker::HostBuiltin {
                                                       "python.filter", "python.reversed", "itertools.product"};
     return std::find(std::begin(kIterators), std::end(kIterators), name) != std::end(kIterators);
   }
+  bool is_in_order() const { return name == "python.zip" || name == "python.enumerate"; }
   std::vector<Val> sources() const {
     std::vector<Val> out;
     for (const Argument& a : args) out.push_back(a.value);

@@ -172,7 +172,7 @@ std::optional<Val> Checker::dict_method(const Val& object, const DictObject& dic
     std::vector<Val> items;
     for (const auto& [k, v] : dict.items)
       items.push_back(name == "keys" ? k : name == "values" ? v : dsl::make_tuple({k, v}));
-    return make_iterator(dsl::make_tuple(std::move(items)), {object}, false);
+    return make_iterator(dsl::make_tuple(std::move(items)), {object}, false, true);
   }
   if (name == "copy") return make_host(DictObject(dict));
   if (name == "update") return update_dict(object, *callee.children[0], args, loc);

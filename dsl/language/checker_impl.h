@@ -79,16 +79,22 @@ struct ResultForm {
   std::vector<ir::Type> types;
 };
 
+/// A lambda, and what it reads of the names of a frame.
+struct NameReader {
+  std::weak_ptr<const dsl::HostObject> lambda;
+  NameSet names;
+};
+
 /// One activation of a function, or the evaluation of a module-level expression (function is null).
 struct Frame {
   const Function* function = nullptr;
   Frame* parent = nullptr;
   Scope scope;
-  std::vector<Val> arguments;                                 ///< of a jit function, as the call gives them
-  std::vector<LoopContext> loops;                             ///< the innermost last
-  std::vector<std::weak_ptr<const dsl::HostObject>> lambdas;  ///< that read names of it
-  bool is_kernel = false;                                     ///< returns nothing
-  std::optional<ResultForm> ruled_out;                        ///< see Checker::note_ruled_out
+  std::vector<Val> arguments;      ///< of a jit function, as the call gives them
+  std::vector<LoopContext> loops;  ///< the innermost last
+  std::vector<NameReader> readers;
+  bool is_kernel = false;               ///< returns nothing
+  std::optional<ResultForm> ruled_out;  ///< see Checker::note_ruled_out
 };
 
 /// How statements end.
@@ -413,8 +419,8 @@ class Checker {
   bool comprehend(const Expr& e, size_t clause, const std::function<bool()>& element);
   std::optional<std::vector<Val>> iterate(const Val& v, Loc loc);
   /// What zip(), map() and their kin give, in Python an iterator over `sources`: its items come once (of keys() and
-  /// the like, `once` is false), and not if a source changes before.
-  Val make_iterator(Val items, std::vector<Val> sources, bool once = true);
+  /// the like, `once` is false), and not if a source changes before. `in_order`: see Iterator.
+  Val make_iterator(Val items, std::vector<Val> sources, bool once, bool in_order);
   /// False after an error: it has been used up, or a source has changed. `starts`: its items are asked for.
   bool may_iterate(const Val& items, bool starts, Loc loc);
   /// Runs `element` for each item, until it returns false; also for those that a list gets meanwhile, as in Python.
@@ -450,9 +456,10 @@ class Checker {
 
   // ---- What changes lists and dicts
   /// Has `how` change the list or dict that `base` gives, or a copy of it that becomes the value of the name `base`.
-  /// `taken`: what it is to hold. False after an error.
+  /// `taken`: what it is to hold. `place`: where the only item stands that is another one then. False after an error.
   bool change(const Val& object, std::span<const Val> taken, const Expr& base,
-              const std::function<void(const Val&)>& how);
+              const std::function<void(const Val&)>& how, std::optional<size_t> place = {});
+  void note_change(const Val& source, std::optional<size_t> place);
   bool change_in_kernel(const Val& list, std::span<const Val> taken, const Expr& base,
                         const std::function<void(const Val&)>& how);
   /// How often all but the name of the function at hand hold a list of a kernel.
@@ -501,7 +508,12 @@ class Checker {
   struct Iterator {
     Val self;
     std::vector<Val> sources;
-    bool once = true, used = false, stale = false;
+    bool once = true;
+    bool in_order = true;        ///< an item is made of one item of each source, at the same place
+    bool used = false;           ///< its items have been asked for
+    bool changed = false;        ///< a source has
+    bool changed_ahead = false;  ///< other than behind the loops that run over it
+    size_t given = SIZE_MAX;     ///< items, to the loop over it that has fewest; more than there are where none runs
   };
   std::map<const void*, Iterator> iterators_;  ///< by what identity_of() gives
   struct Kept {

@@ -165,7 +165,7 @@ void Checker::bind(const std::string& name, Val value, bool typed, Loc loc) {
   if (ir::Value* made = value.value(); made && made->name.empty() && !name.starts_with('.')) made->name = name;
   typed = typed && dsl::is_number(value);
   Binding& binding = frame_->scope[name] = Binding{std::move(value), typed, {}, loc};
-  if (!frame_->lambdas.empty()) bind_in_lambdas(name, binding);
+  if (!frame_->readers.empty()) bind_in_lambdas(name, binding);
 }
 
 void Checker::assign_name(const std::string& name, Val value, bool typed, Loc loc) {

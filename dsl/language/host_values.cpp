@@ -19,9 +19,9 @@ std::optional<std::string> text_of_key(const Val& key) {
   if (const auto* number = key.get_if<dsl::Int>()) return number->to_string();
   if (const auto* truth = key.get_if<bool>()) return *truth ? "1" : "0";
   if (const auto* real = key.get_if<double>()) {
-    const bool is_whole = *real == std::trunc(*real) && std::abs(*real) < 9e18;
     if (std::isnan(*real)) return std::nullopt;
-    return is_whole ? dsl::Int(int64_t(*real)).to_string() : fmt::format("{}", *real);
+    const bool is_whole = *real == std::trunc(*real);
+    return is_whole ? fmt::format("{:.0f}", *real + 0.0) : fmt::format("{}", *real);  // -0.0 is 0
   }
   if (key.is<dsl::None>()) return "None";
   if (key.is<dsl::DType>()) return "type " + dsl::text_of(key);
@@ -48,10 +48,15 @@ Config default_config() {
   return config;
 }
 
-const Val* DictObject::find(const Val& key) const {
+std::optional<size_t> DictObject::place_of(const Val& key) const {
   const auto text = text_of_key(key);
   const auto place = text ? places_.find(*text) : places_.end();
-  return place == places_.end() ? nullptr : &items[place->second].second;
+  return place == places_.end() ? std::nullopt : std::optional(place->second);
+}
+
+const Val* DictObject::find(const Val& key) const {
+  const auto place = place_of(key);
+  return place ? &items[*place].second : nullptr;
 }
 
 std::vector<Val> without_equals(std::vector<Val> items) {

@@ -22,6 +22,8 @@ inline constexpr size_t kMaxItems = 1 << 16;
 struct DictObject : dsl::HostObject {
   std::vector<std::pair<Val, Val>> items;  ///< in the order of insertion; set() alone changes them
 
+  /// Of the key's entry among `items`.
+  std::optional<size_t> place_of(const Val& key) const;
   const Val* find(const Val& key) const;
   void set(Val key, Val value);
   std::string describe() const override { return "a dict"; }

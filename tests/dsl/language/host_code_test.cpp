@@ -287,11 +287,17 @@ def classes():
     ones = [isinstance(n, int), isinstance(xs, list), isinstance((1,), tuple), isinstance(xs, (tuple, list)), type(xs) == list]
     zeros = [isinstance(xs, tuple), isinstance((1,), list), type(xs) == tuple, isinstance(n, float)]
     return sum([1 for x in ones if x]) * 10 + sum([1 for x in zeros if x])
-@triton.autotune([triton.Config({'BLOCK': f()}) for f in (keys, equal, texts, classes)], ['n']))");
+def reals():
+    d = {0.5: 1, 1e20: 2, -0.0: 3}
+    d[10**20] = 7
+    d[0] = 4
+    return len(d) * 100 + d[1e20] * 10 + d[0.0]
+@triton.autotune([triton.Config({'BLOCK': f()}) for f in (keys, equal, texts, classes, reals)], ['n']))");
   ASSERT_TRUE(tune);
   EXPECT_EQ(configs_text(tune->configs),
             "BLOCK=3785 num_warps=4 num_stages=3\nBLOCK=70 num_warps=4 num_stages=3\n"
-            "BLOCK=368 num_warps=4 num_stages=3\nBLOCK=50 num_warps=4 num_stages=3\n");
+            "BLOCK=368 num_warps=4 num_stages=3\nBLOCK=50 num_warps=4 num_stages=3\n"
+            "BLOCK=374 num_warps=4 num_stages=3\n");
 }
 
 TEST(HostCode, LambdasReadWhatTheirNamesAreThen) {
@@ -317,6 +323,75 @@ def handed_on():
   EXPECT_EQ(
       configs_text(tune->configs),
       "BLOCK=152 num_warps=4 num_stages=3\nBLOCK=12 num_warps=4 num_stages=3\nBLOCK=2 num_warps=4 num_stages=3\n");
+}
+
+// The names of its clauses are a comprehension's own.
+TEST(HostCode, LambdasReadNoNamesOfOtherComprehensions) {
+  auto tune = autotune(R"(
+def ahead():
+    x = 5
+    f = lambda: x
+    return sum([f() + x for x in (1, 2)])
+def within():
+    n = 5
+    fs = [lambda: i + n for i in range(3)]
+    i = 100
+    n = 7
+    return fs[0]()
+def of_a_dict():
+    k = 1
+    f = lambda: k
+    d = {k: k for k in (4, 5)}
+    return f() * 10 + d[5]
+@triton.autotune([triton.Config({'BLOCK': f()}) for f in (ahead, within, of_a_dict)], ['n']))");
+  ASSERT_TRUE(tune);
+  EXPECT_EQ(configs_text(tune->configs),
+            "BLOCK=13 num_warps=4 num_stages=3\nBLOCK=9 num_warps=4 num_stages=3\nBLOCK=15 num_warps=4 num_stages=3\n");
+  const std::string text = autotune_error(R"(
+def f():
+    return len([lambda: i for i in range(30000)])
+@triton.autotune(f(), ['n']))");
+  EXPECT_NE(text.find("of more than 2097152 items are made here"), text.npos) << text;
+}
+
+// Loops change what they have had of a list or dict that they run over.
+TEST(HostCode, IteratorsOverWhatChangesBehindThem) {
+  auto tune = autotune(R"(
+def numbered():
+    a = [1, 2, 3]
+    for i, x in enumerate(a):
+        a[i] = x * 2
+    return a[0] * 100 + a[1] * 10 + a[2]
+def zipped():
+    a, b = [1, 2], [3, 4]
+    for i, (x, y) in enumerate(zip(a, b)):
+        a[i] = x + y
+        b[-2 + i] = 0
+    return a[0] * 10 + a[1] + b[0] + b[1]
+def entries():
+    d = {'a': 1, 'b': 2}
+    for k, v in d.items():
+        d[k] = v * 2
+    for k in d.keys():
+        d[k] += 1
+    return d['a'] * 10 + d['b']
+@triton.autotune([triton.Config({'BLOCK': f()}) for f in (numbered, zipped, entries)], ['n']))");
+  ASSERT_TRUE(tune);
+  EXPECT_EQ(
+      configs_text(tune->configs),
+      "BLOCK=246 num_warps=4 num_stages=3\nBLOCK=46 num_warps=4 num_stages=3\nBLOCK=35 num_warps=4 num_stages=3\n");
+  for (const char* body : {
+           "for i, x in enumerate(a):\n    a[i - 1] = x",
+           "for i, (x, y) in enumerate(zip(a, b)):\n    a[2 - i] = x",
+           "items = d.items()\n  for k, v in items:\n    d[k] = v * 2\n  for k, v in items:\n    a[0] = v",
+           "items = d.items()\n  for k, v in items:\n    for l, w in items:\n      pass\n    d[2] = v",
+           "for i, x in enumerate(a):\n    a.append(x)",
+       }) {
+    const std::string text =
+        autotune_error(std::string("def f():\n  a, b, d = [1, 2, 3], [4, 5, 6], {1: 1, 2: 2}\n  ") + body +
+                       "\n  return []\n@triton.autotune(f(), ['n'])");
+    EXPECT_NE(text.find("changes before an iterator over it has given its items"), text.npos) << body << text;
+  }
 }
 
 // The statements of the module run in their order, whichever of its names is asked for.
