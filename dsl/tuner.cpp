@@ -222,7 +222,7 @@ class Tuning {
       }
   }
 
-  // Whether the winner among exactly these candidates is known.
+  // Whether a winner is known that is one of these candidates, of which as many were timed as tuning times at least.
   bool remembered() {
     if (!launch_.state.store) return false;
     auto winner = launch_.state.store->winner(report_.problem);

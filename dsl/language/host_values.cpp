@@ -4,40 +4,57 @@
 
 #include <cmath>
 #include <functional>
+#include <map>
 #include <set>
 
 #include "dsl/launch_options.h"
 #include "dsl/specialize.h"
+#include "runtime/store/image_cache.h"
 
 namespace tegula::language {
 
 namespace {
 
-// What equal keys share, as 1, 1.0 and True do; nothing for a key that equals no other.
-std::optional<std::string> text_of_key(const Val& key) {
-  if (const auto* text = key.get_if<std::string>()) return fmt::format("'{}:{}", text->size(), *text);
-  if (const auto* number = key.get_if<dsl::Int>()) return number->to_string();
-  if (const auto* truth = key.get_if<bool>()) return *truth ? "1" : "0";
-  if (const auto* real = key.get_if<double>()) {
-    if (std::isnan(*real)) return std::nullopt;
-    const bool is_whole = *real == std::trunc(*real);
-    return is_whole ? fmt::format("{:.0f}", *real + 0.0) : fmt::format("{}", *real);  // -0.0 is 0
+// What equal keys share, as 1, 1.0 and True do; nothing for a key that equals no other. Of a tuple that others hold
+// often it is made once, and of a long one it is a digest.
+class KeyTexts {
+ public:
+  std::optional<std::string> of(const Val& key) {
+    if (const auto* text = key.get_if<std::string>()) return fmt::format("'{}:{}", text->size(), *text);
+    if (const auto* number = key.get_if<dsl::Int>()) return number->to_string();
+    if (const auto* truth = key.get_if<bool>()) return *truth ? "1" : "0";
+    if (const auto* real = key.get_if<double>()) {
+      if (std::isnan(*real)) return std::nullopt;
+      const bool is_whole = *real == std::trunc(*real);
+      return is_whole ? fmt::format("{:.0f}", *real + 0.0) : fmt::format("{}", *real);  // -0.0 is 0
+    }
+    if (key.is<dsl::None>()) return "None";
+    if (key.is<dsl::DType>()) return "type " + dsl::text_of(key);
+    if (const auto* function = key.get_if<FunctionRef>())
+      return fmt::format("function {} {}", function->name, function->function);
+    if (key.is<dsl::HostRef>()) return fmt::format("object {}", identity_of(key));
+    const auto* tuple = key.get_if<dsl::TupleVal>();
+    return tuple ? of_tuple(*tuple) : std::nullopt;
   }
-  if (key.is<dsl::None>()) return "None";
-  if (key.is<dsl::DType>()) return "type " + dsl::text_of(key);
-  if (const auto* function = key.get_if<FunctionRef>())
-    return fmt::format("function {} {}", function->name, function->function);
-  if (key.is<dsl::HostRef>()) return fmt::format("object {}", identity_of(key));
-  const auto* tuple = key.get_if<dsl::TupleVal>();
-  if (!tuple) return std::nullopt;
-  std::string out = "(";
-  for (const Val& item : *tuple->items) {
-    const auto text = text_of_key(item);
-    if (!text) return std::nullopt;
-    out += *text + ",";
+
+ private:
+  std::optional<std::string> of_tuple(const dsl::TupleVal& tuple) {
+    const void* items = tuple.items.get();
+    if (const auto known = tuples_.find(items); known != tuples_.end()) return known->second;
+    std::string out;
+    for (const Val& item : *tuple.items) {
+      const auto text = of(item);
+      if (!text) return tuples_[items] = std::nullopt;
+      out += *text + ",";
+    }
+    constexpr size_t kLong = 256;
+    return tuples_[items] = out.size() > kLong ? "(" + content_key({out}) : "(" + out + ")";
   }
-  return out + ")";
-}
+
+  std::map<const void*, std::optional<std::string>> tuples_;
+};
+
+std::optional<std::string> text_of_key(const Val& key) { return KeyTexts().of(key); }
 
 }  // namespace
 

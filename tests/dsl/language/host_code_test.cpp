@@ -441,5 +441,22 @@ TEST(HostCode, WhatOthersWouldSeeDoesNotChange) {
     EXPECT_NE(error_of(text).find(message), std::string::npos) << text << error_of(text);
 }
 
+// 2^60 items, by as many ways: the text of a key is made of each tuple once.
+TEST(HostCode, KeysThatHoldEachOtherOften) {
+  auto tune = autotune(
+      "def doubled():\n"
+      "  t = (0,)\n"
+      "  for i in range(60): t = (t, t)\n"
+      "  return t\n"
+      "def of_tuples():\n"
+      "  d = {doubled(): 1}\n"
+      "  d[doubled()] = 2\n"
+      "  d[(1, 2)] = 3\n"
+      "  return len(d) * 10 + d[doubled()]\n"
+      "@triton.autotune([triton.Config({'BLOCK': of_tuples()})], ['n'])");
+  ASSERT_TRUE(tune);
+  EXPECT_EQ(configs_text(tune->configs), "BLOCK=22 num_warps=4 num_stages=3\n");
+}
+
 }  // namespace
 }  // namespace tegula::language
