@@ -9,17 +9,25 @@
 
 #include "dsl/launch_options.h"
 #include "dsl/specialize.h"
-#include "runtime/store/image_cache.h"
 
 namespace tegula::language {
 
 namespace {
 
-// What equal keys share, as 1, 1.0 and True do; nothing for a key that equals no other. Of a tuple that others hold
-// often it is made once, and of a long one it is a digest.
-class KeyTexts {
+// What equal keys share, as 1, 1.0 and True do; nothing for a key that equals no other. Each tuple within a tuple is
+// written once, however often it is held, and its number stands for it: so tuples that hold each other often are short.
+class KeyText {
  public:
   std::optional<std::string> of(const Val& key) {
+    if (!key.is<dsl::TupleVal>()) return of_item(key);
+    if (!of_item(key)) return std::nullopt;
+    std::string all;
+    for (const std::string& text : tuples_) all += text;
+    return all;
+  }
+
+ private:
+  std::optional<std::string> of_item(const Val& key) {
     if (const auto* text = key.get_if<std::string>()) return fmt::format("'{}:{}", text->size(), *text);
     if (const auto* number = key.get_if<dsl::Int>()) return number->to_string();
     if (const auto* truth = key.get_if<bool>()) return *truth ? "1" : "0";
@@ -37,24 +45,26 @@ class KeyTexts {
     return tuple ? of_tuple(*tuple) : std::nullopt;
   }
 
- private:
   std::optional<std::string> of_tuple(const dsl::TupleVal& tuple) {
     const void* items = tuple.items.get();
-    if (const auto known = tuples_.find(items); known != tuples_.end()) return known->second;
-    std::string out;
+    if (const auto known = known_.find(items); known != known_.end()) return known->second;
+    std::string out = "(";
     for (const Val& item : *tuple.items) {
-      const auto text = of(item);
-      if (!text) return tuples_[items] = std::nullopt;
+      const auto text = of_item(item);
+      if (!text) return known_[items] = std::nullopt;
       out += *text + ",";
     }
-    constexpr size_t kLong = 256;
-    return tuples_[items] = out.size() > kLong ? "(" + content_key({out}) : "(" + out + ")";
+    const auto [number, is_new] = numbers_.try_emplace(out + ")", tuples_.size());
+    if (is_new) tuples_.push_back(number->first);
+    return known_[items] = fmt::format("#{}", number->second);
   }
 
-  std::map<const void*, std::optional<std::string>> tuples_;
+  std::vector<std::string> tuples_;                          // each after those that it holds
+  std::map<std::string, size_t> numbers_;                    // of their texts
+  std::map<const void*, std::optional<std::string>> known_;  // by where the items are
 };
 
-std::optional<std::string> text_of_key(const Val& key) { return KeyTexts().of(key); }
+std::optional<std::string> text_of_key(const Val& key) { return KeyText().of(key); }
 
 }  // namespace
 
