@@ -1,6 +1,7 @@
 // Calls of the kernel library from Python without ctypes: operands that are plain numbers, texts and torch tensors on
 // one GPU are read here; what is anything else goes the general way. Runs with the interpreter's lock held, but for the
 // call itself.
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
@@ -80,21 +81,13 @@ class Operands {
     const auto memory = memory_of(x);
     if (!memory || (device_ >= 0 && memory->device != device_)) return false;
     device_ = memory->device;
-    const Ref shape = Ref::owned(py->PyObject_GetAttr(x, shared->shape_name.get()));
-    const Ref strides = Ref::owned(py->PyObject_CallMethodObjArgs(x, shared->stride_name.get(), nullptr));
-    if (!shape || !strides) {  // a sparse tensor
-      py->PyErr_Clear();
-      return false;
-    }
-    const std::intptr_t rank = py->PyTuple_Size(shape.get());
-    if (rank > kernels::Tensor::kMaxRank) return false;
+    const auto dims = dims_of(x);
+    if (!dims || dims->rank > kernels::Tensor::kMaxRank) return false;
     kernels::Tensor t;
-    t.address = memory->address, t.elem = memory->elem, t.rank = std::max(1, int(rank));
+    t.address = memory->address, t.elem = memory->elem, t.rank = std::max(1, dims->rank);
     t.shape[0] = t.strides[0] = 1;  // a number in memory
-    for (std::intptr_t d = 0; d < rank; ++d) {
-      t.shape[size_t(d)] = small_int(py->PyTuple_GetItem(shape.get(), d)).value_or(-1);
-      t.strides[size_t(d)] = small_int(py->PyTuple_GetItem(strides.get(), d)).value_or(-1);
-    }
+    std::copy_n(dims->extents.begin(), dims->rank, t.shape.begin());
+    std::copy_n(dims->strides.begin(), dims->rank, t.strides.begin());
     values_[i].value = t;
     return true;
   }

@@ -2,7 +2,9 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "bindings/runtime/common.h"
 
@@ -39,6 +41,13 @@ Device* Shared::device(int ordinal) const {
 }
 
 std::optional<TensorMemory> memory_of(PyObject* tensor) {
+  if (shared->torch) {
+    const auto facts = shared->torch->facts_of(tensor);
+    if (!facts) return std::nullopt;
+    for (const Shared::Dtype& known : shared->dtypes)
+      if (known.number == facts->dtype) return TensorMemory{facts->address, known.elem, facts->device};
+    return std::nullopt;
+  }
   const Ref dtype = Ref::owned(py->PyObject_GetAttr(tensor, shared->dtype_name.get()));
   const Ref device = Ref::owned(py->PyObject_CallMethodObjArgs(tensor, shared->get_device_name.get(), nullptr));
   const Ref address = Ref::owned(py->PyObject_CallMethodObjArgs(tensor, shared->data_ptr_name.get(), nullptr));
@@ -52,6 +61,32 @@ std::optional<TensorMemory> memory_of(PyObject* tensor) {
     if (known.object == dtype.get())
       return TensorMemory{py->PyLong_AsUnsignedLongLong(address.get()), known.elem, where};
   return std::nullopt;
+}
+
+std::optional<TensorDims> dims_of(PyObject* tensor) {
+  TensorDims dims{};
+  if (shared->torch) {
+    const auto facts = shared->torch->dims_of(tensor);
+    if (!facts || facts->rank > TensorDims::kMaxRank) return std::nullopt;
+    dims.rank = int(facts->rank);
+    std::copy_n(facts->extents, dims.rank, dims.extents.begin());
+    std::copy_n(facts->strides, dims.rank, dims.strides.begin());
+    return dims;
+  }
+  const Ref shape = Ref::owned(py->PyObject_GetAttr(tensor, shared->shape_name.get()));
+  const Ref strides = Ref::owned(py->PyObject_CallMethodObjArgs(tensor, shared->stride_name.get(), nullptr));
+  if (!shape || !strides) {
+    py->PyErr_Clear();
+    return std::nullopt;
+  }
+  const std::intptr_t rank = py->PyTuple_Size(shape.get());
+  if (rank > TensorDims::kMaxRank) return std::nullopt;
+  dims.rank = int(rank);
+  for (std::intptr_t d = 0; d < rank; ++d) {
+    dims.extents[size_t(d)] = small_int(py->PyTuple_GetItem(shape.get(), d)).value_or(-1);
+    dims.strides[size_t(d)] = small_int(py->PyTuple_GetItem(strides.get(), d)).value_or(-1);
+  }
+  return dims;
 }
 
 std::optional<int64_t> small_int(PyObject* x) {
@@ -84,6 +119,7 @@ bool same_value(PyObject* a, PyObject* b) {
 }
 
 std::optional<StreamHandle> stream_of(PyObject* number, int device) {
+  if (!number && shared->torch) return shared->torch->current_stream(device);
   Ref current;
   if (!number) {
     const Ref ordinal = Ref::owned(py->PyLong_FromLongLong(device));
@@ -142,16 +178,30 @@ int32_t tegula_python_start(PyObject* objects) {
   return 1;
 }
 
-/// What is known of torch: classes of tensors, dtypes, their numbers in the C interface, and the function that tells
-/// the current stream of a GPU.
-void tegula_python_know_torch(PyObject* types, PyObject* dtypes, PyObject* numbers, PyObject* current_stream) {
+/// What is known of torch: classes of tensors, dtypes, their numbers in the C interface, the function that tells the
+/// current stream of a GPU, and torch's own C interface: None, or (place, gpu, numbers of the dtypes, functions), as
+/// bindings::TorchInterface has them.
+void tegula_python_know_torch(PyObject* types, PyObject* dtypes, PyObject* numbers, PyObject* current_stream,
+                              PyObject* interface) {
   shared->tensor_types.clear();
   shared->dtypes.clear();
+  shared->torch.reset();
   for (Ref& type : items_of(types)) shared->tensor_types.push_back(type.get());
   const std::vector<int> elems = positions_of(numbers);
   const std::vector<Ref> objects = items_of(dtypes);
-  for (size_t i = 0; i < objects.size(); ++i) shared->dtypes.push_back({objects[i].get(), elem_of(elems[i])});
+  for (size_t i = 0; i < objects.size(); ++i) shared->dtypes.push_back({objects[i].get(), elem_of(elems[i]), -1});
   shared->current_stream = Ref::borrowed(current_stream);
+  if (interface == py->none) return;
+  auto item = [&](int i) { return py->PyTuple_GetItem(interface, i); };
+  const std::vector<int> of_torch = positions_of(item(2));
+  for (size_t i = 0; i < of_torch.size(); ++i) shared->dtypes[i].number = of_torch[i];
+  std::vector<uint64_t> addresses;
+  for (const Ref& address : items_of(item(3))) addresses.push_back(py->PyLong_AsUnsignedLongLong(address.get()));
+  TorchInterface::Functions functions;
+  static_assert(sizeof functions % sizeof(uint64_t) == 0);
+  if (addresses.size() * sizeof(uint64_t) != sizeof functions) return;
+  std::memcpy(&functions, addresses.data(), sizeof functions);
+  shared->torch.emplace(std::ptrdiff_t(*small_int(item(0))), int32_t(*small_int(item(1))), functions);
 }
 
 /// The device that tensors on GPU `ordinal` lie on.

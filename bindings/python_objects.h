@@ -2,6 +2,7 @@
 // interpreter's lock. Everything but what runs under Unlocked needs that lock. Not for users.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "bindings/cpython.h"
 #include "bindings/tegula.h"
+#include "bindings/torch_interface.h"
 #include "runtime/base/elem.h"
 #include "runtime/device.h"
 
@@ -47,10 +49,12 @@ struct Shared {
   struct Dtype {
     PyObject* object;  ///< torch's, which lives as long as torch
     Elem elem;
+    int32_t number;  ///< torch's, where its interface is known
   };
   std::vector<PyObject*> tensor_types;
   std::vector<Dtype> dtypes;
-  Ref current_stream;  ///< of torch, for the ordinal of a GPU
+  Ref current_stream;                   ///< of torch, for the ordinal of a GPU
+  std::optional<TorchInterface> torch;  ///< none: tensors are asked by their attributes
   Ref dtype_name, data_ptr_name, get_device_name, shape_name, stride_name, config_name;
   Ref general;                          ///< general(kernel, grid, *args, **kwargs): launches what is not recognised
   Ref grid_extents;                     ///< the extents of a grid as a tuple of three, or an exception
@@ -85,6 +89,14 @@ std::vector<Ref> items_of(PyObject* tuple);
 
 /// Whether two values decide alike on the code: 1, 1.0 and True are equal in Python, as are 0.0 and -0.0.
 bool same_value(PyObject* a, PyObject* b);
+
+/// Extents and strides of a tensor, in elements; none for a sparse one, and for more than kMaxRank dimensions.
+struct TensorDims {
+  static constexpr int kMaxRank = 8;
+  int rank;
+  std::array<int64_t, kMaxRank> extents, strides;
+};
+std::optional<TensorDims> dims_of(PyObject* tensor);
 
 /// The stream that a number or, where it is null, torch's current one on the GPU names; none for other objects.
 std::optional<StreamHandle> stream_of(PyObject* number, int device);

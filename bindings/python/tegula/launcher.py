@@ -4,7 +4,7 @@ import ctypes
 import sys
 import sysconfig
 
-from . import torch_support
+from . import torch_interface, torch_support
 from .devices import Device
 from .grids import grid_extents
 from .library import check, lib, messages
@@ -36,7 +36,7 @@ def declare():
         return None
     functions = ctypes.PyDLL(lib._name, handle=lib._handle)
     p, i32, i64, obj = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.py_object
-    for name, result, args in [("start", i32, (obj, )), ("know_torch", None, (obj, obj, obj, obj)),
+    for name, result, args in [("start", i32, (obj, )), ("know_torch", None, (obj, obj, obj, obj, obj)),
                                ("know_device", None, (i32, p)), ("launcher", obj, (p, )), ("describe", None, (obj, obj)),
                                ("learn", i32, (obj, i64, obj, obj, obj, i32, i32, obj, obj, p)),
                                ("entry", obj, (ctypes.c_size_t, ))]:
@@ -110,5 +110,6 @@ def know(place):
 def tell_torch():
     stream = getattr(torch_support.torch._C, "_cuda_getCurrentRawStream", torch_support.current_stream)
     numbers = tuple(tag >> 32 for tag in torch_tags.values())
-    functions.tegula_python_know_torch(tuple(torch_types), tuple(torch_tags), numbers, stream)
+    interface = torch_interface.find(torch_support.torch, torch_tags)
+    functions.tegula_python_know_torch(tuple(torch_types), tuple(torch_tags), numbers, stream, interface)
     _told[0] = len(torch_types)

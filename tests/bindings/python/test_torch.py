@@ -1,6 +1,8 @@
 """bindings/python/tegula with torch: its tensors on the host by the emulator, and with a GPU Tegula, Triton and torch on the same
 tensors."""
 
+import ctypes
+import types
 import unittest
 
 from tegula_cases import GPU, KERNELS, main, np, program, softmax, tegula, torch
@@ -47,6 +49,30 @@ class TorchOnTheHost(unittest.TestCase):
         torch.testing.assert_close(out[:8], base)
         with self.assertRaisesRegex(tegula.DeviceError, "out-of-bounds read of 4 bytes .* past the end of a 32-byte allocation"):
             program.add[(1, )](out, base[4:], None, 5, BLOCK=16)
+
+    def test_interface_of_tensors(self):
+        from tegula import torch_interface
+        base = torch.arange(24.0).reshape(4, 6)
+        tensors = [base, base[1:, ::2].t(), torch.nn.Parameter(base), torch.empty(0, dtype=torch.int64), torch.tensor(3),
+                   base.to(torch.bfloat16)]
+        cpu = torch_interface.loaded("libtorch_cpu.so")
+        place = torch_interface.place_of_tensors(torch)
+
+        def ask(x, name, result):
+            function = cpu["aoti_torch_get_" + name]
+            self.assertEqual(function(ctypes.c_void_p(id(x) + place), ctypes.byref(result)), 0)
+            return result
+
+        for x in tensors:
+            self.assertEqual(ask(x, "data_ptr", ctypes.c_void_p()).value or 0, x.data_ptr())
+            self.assertEqual(ask(x, "dim", ctypes.c_int64()).value, x.dim())
+            for name, expected in (("sizes", x.shape), ("strides", x.stride())):
+                found = ask(x, name, ctypes.POINTER(ctypes.c_int64)())
+                self.assertEqual(tuple(found[i] for i in range(x.dim())), tuple(expected))
+        numbers = [torch_interface.dtype_number(x, place, cpu) for x in tensors]
+        self.assertEqual(numbers[:3], numbers[:1] * 3)
+        self.assertEqual(len(set(numbers)), 3)
+        self.assertIsNone(torch_interface.find(types.SimpleNamespace(__file__=torch.__file__), []), "not this torch")
 
     def test_errors(self):
         x = torch.zeros(8)
