@@ -134,8 +134,8 @@ def tune_products(options, answer):
 def tune_rows(options, answer):
     import torch
 
-    import explain
-    for name, size, make in explain.cases():
+    import explain_cases
+    for name, size, make in explain_cases.cases():
         if size not in options.sizes or any(p in name for p in PRODUCTS) or not wanted(f"{name}/{size}", options):
             continue
         torch.manual_seed(0)
