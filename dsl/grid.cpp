@@ -48,7 +48,7 @@ Grid GridExpression::operator()(const LaunchArgs& args) const {
   std::vector<language::Argument> values;
   for (const auto& [name, value] : args.items()) {
     names.push_back(name);
-    values.push_back({{}, language::launch_value(name, value), false, {}});
+    values.push_back({{}, language::launch_value(name, value), {}});
   }
   Diagnostics diags;
   language::SourceFile file(as_function(text_, names), "<grid>", diags);

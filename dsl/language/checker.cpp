@@ -22,7 +22,7 @@ Checker::Checker(const SourceFile& file, Code code) : root_(file), file_(&file),
   sema_.call = [this](const FunctionRef& function, std::vector<Val> values) {
     Loc loc = sema_.loc;
     std::vector<Argument> args;
-    for (Val& value : values) args.push_back({{}, std::move(value), false, loc});
+    for (Val& value : values) args.push_back({{}, std::move(value), loc});
     if (function.kind == FunctionRef::Kind::Jit && !takes(function, args.size())) return Val();
     if (function.kind == FunctionRef::Kind::Jit) return call_jit(function, std::move(args), loc);
     if (const dsl::FunctionInfo* info = dsl::find_function(function.name))
@@ -117,7 +117,7 @@ std::unique_ptr<ir::Func> Checker::check_kernel(std::string_view kernel, const S
   Frame frame;
   frame.function = function;
   frame.is_kernel = true;
-  for (const Param& p : function->params) frame.scope[p.name] = Binding{argument_of(p, spec), false, {}, p.loc};
+  for (const Param& p : function->params) frame.scope[p.name] = Binding{argument_of(p, spec), {}, p.loc};
 
   frame_ = &frame;
   watch_parameters();
@@ -198,9 +198,9 @@ void Checker::check_function(const Function& function) {
   frame.function = &function;
   for (const Param& p : function.params) {
     if (p.default_value) default_value(p);
-    frame.scope[p.name] = Binding{Val(), false, {}, p.loc};
+    frame.scope[p.name] = Binding{Val(), {}, p.loc};
   }
-  if (function.rest) frame.scope[function.rest->name] = Binding{Val(), false, {}, function.rest->loc};
+  if (function.rest) frame.scope[function.rest->name] = Binding{Val(), {}, function.rest->loc};
   frame_ = &frame;
   execute(Continuation{function.body});
   frame_ = nullptr;

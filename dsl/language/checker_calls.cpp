@@ -20,9 +20,9 @@ using Kind = FunctionRef::Kind;
 
 constexpr int kMaxRecursion = 32;
 
-/// Functions whose result type is the common type of their tile operands.
-bool promotes(std::string_view name) {
-  return name == "where" || name == "maximum" || name == "minimum" || name == "fma" || name == "clamp";
+/// Functions that Triton has Python call, whose results are constexprs.
+bool gives_constexpr(std::string_view name) {
+  return name == "_log2" || name == "_is_power_of_two" || name == "next_power_of_2";
 }
 
 /// Whether a function has a `return` of something, be it None.
@@ -41,12 +41,12 @@ bool Checker::eval_arguments(const Expr& e, std::vector<Argument>& args) {
   for (size_t i = 1; i < e.children.size(); ++i) {
     const Expr& child = *e.children[i];
     if (child.kind != Expr::Kind::Starred) {
-      args.push_back({{}, eval(child), is_typed(child), child.loc, child.kind == Expr::Kind::Int});
+      args.push_back({{}, eval(child), child.loc, child.kind == Expr::Kind::Int});
       continue;
     }
     Val rest = eval(*child.children[0]);
     if (const auto* tuple = rest.get_if<dsl::TupleVal>()) {
-      for (const Val& item : *tuple->items) args.push_back({{}, item, false, child.loc});
+      for (const Val& item : *tuple->items) args.push_back({{}, item, child.loc});
     } else {
       ok = false;
       if (!rest.is_poison()) error(child.loc, fmt::format("'*' takes a tuple, found {}", dsl::describe(rest)));
@@ -57,7 +57,7 @@ bool Checker::eval_arguments(const Expr& e, std::vector<Argument>& args) {
       Val value = eval(*k.value);
       if (const auto dict = dict_of(value)) {
         for (const auto& [key, item] : dict->items)
-          if (key.is<std::string>()) args.push_back({key.as<std::string>(), item, false, k.loc});
+          if (key.is<std::string>()) args.push_back({key.as<std::string>(), item, k.loc});
         continue;
       }
       if (!value.is_poison()) error(k.loc, fmt::format("'**' takes a dict, found {}", dsl::describe(value)));
@@ -65,7 +65,7 @@ bool Checker::eval_arguments(const Expr& e, std::vector<Argument>& args) {
       continue;
     }
     Val value = eval(*k.value);
-    args.push_back({k.name, std::move(value), is_typed(*k.value), k.loc, k.value->kind == Expr::Kind::Int});
+    args.push_back({k.name, std::move(value), k.loc, k.value->kind == Expr::Kind::Int});
   }
   return ok;
 }
@@ -145,6 +145,9 @@ Val Checker::call_value(const Val& callee, std::vector<Argument> args, const Exp
       break;
   }
   if (const dsl::FunctionInfo* info = dsl::find_function(f->name)) return call_table(*info, std::move(args), e.loc);
+  if (f->name.starts_with(kOfTriton))
+    if (const dsl::FunctionInfo* info = dsl::find_function(f->name.substr(kOfTriton.size())))
+      return dsl::as_literals(call_table(*info, std::move(args), e.loc));
   return call_builtin(f->name, args, e.loc);
 }
 
@@ -152,16 +155,15 @@ Val Checker::call_table(const dsl::FunctionInfo& info, std::vector<Argument> arg
   std::vector<Val> positional;
   std::vector<std::pair<std::string, Val>> keywords;
   sema_.at(loc);
-  bool run_time = std::any_of(args.begin(), args.end(), [](const Argument& a) { return a.value.is_value(); });
   for (Argument& a : args) {
-    Val value = strengthen(std::move(a.value), a.typed && run_time && promotes(info.name));
     if (a.name.empty()) {
-      positional.push_back(std::move(value));
+      positional.push_back(std::move(a.value));
     } else {
-      keywords.emplace_back(std::move(a.name), std::move(value));
+      keywords.emplace_back(std::move(a.name), std::move(a.value));
     }
   }
-  return dsl::call_function(sema_, info, std::move(positional), std::move(keywords));
+  Val result = dsl::call_function(sema_, info, std::move(positional), std::move(keywords));
+  return host_ || gives_constexpr(info.name) ? result : dsl::as_scalars(result);
 }
 
 Val Checker::call_method(const Val& object, const Expr& callee, std::vector<Argument> args, Loc loc) {
@@ -178,7 +180,7 @@ Val Checker::call_method(const Val& object, const Expr& callee, std::vector<Argu
     return error(callee.loc, fmt::format("{} has no method '{}'", dsl::describe(object), callee.text),
                  other ? *other : nearest_hint(callee.text, dsl::method_names(object), fallback));
   }
-  Argument self{{}, object, is_typed(*callee.children[0]), callee.loc};
+  Argument self{{}, object, callee.loc};
   args.insert(args.begin(), std::move(self));
   return call_table(*info, std::move(args), loc);
 }
@@ -224,32 +226,26 @@ bool Checker::bind_arguments(const Function& function, std::vector<Argument>& ar
       ok = false;
       continue;
     }
-    bool typed = a.typed && dsl::is_number(a.value);
-    if (!scope.emplace(name, Binding{std::move(a.value), typed, {}, a.loc}).second) {
+    if (!scope.emplace(name, Binding{std::move(a.value), {}, a.loc}).second) {
       error(a.loc, fmt::format("argument '{}' of '{}' is given twice", name, function.name));
       ok = false;
     }
   }
   if (function.rest) {
-    scope[function.rest->name] = Binding{dsl::make_tuple(std::move(rest)), false, {}, loc};
+    scope[function.rest->name] = Binding{dsl::make_tuple(std::move(rest)), {}, loc};
   } else if (positional > most) {
     error(loc, fmt::format("function '{}' takes {}{}, found {}", function.name, plural(most, "argument"),
                            most < names.size() ? " by position" : "", positional));
     ok = false;
   }
   for (const Param& p : function.params) {
-    auto it = scope.find(p.name);
-    if (it == scope.end()) {
-      if (p.default_value) {
-        scope[p.name] = Binding{default_value(p), false, {}, p.loc};
-      } else {
-        error(loc, fmt::format("argument '{}' of '{}' is missing", p.name, function.name));
-        ok = false;
-      }
-      continue;
+    if (scope.contains(p.name)) continue;
+    if (p.default_value) {
+      scope[p.name] = Binding{default_value(p), {}, p.loc};
+    } else {
+      error(loc, fmt::format("argument '{}' of '{}' is missing", p.name, function.name));
+      ok = false;
     }
-    if (!is_constexpr_annotation(p.annotation.get())) continue;
-    it->second.typed = false;  // a run-time value is taken as well, as in Triton
   }
   return ok;
 }
@@ -301,7 +297,8 @@ Val Checker::inline_jit(const Function& function, std::vector<Argument> args, Lo
   frame_ = caller;
   sema_.at(loc);
   if (first) *first = frame.scope[function.params.front().name].value;
-  return outcome.kind == Outcome::Kind::Next && frame.ruled_out ? unset(*frame.ruled_out) : outcome.result();
+  if (outcome.kind == Outcome::Kind::Next && frame.ruled_out) return unset(*frame.ruled_out);
+  return dsl::as_scalars(outcome.result());
 }
 
 // ---- Functions that work at compile time
@@ -337,13 +334,12 @@ Val Checker::call_min_max(const std::string& name, const std::vector<Argument>& 
   for (size_t i = 1; i < values.size(); ++i) {
     if (best.is_poison() || values[i].is_poison()) return Val();
     sema_.at(loc);
-    if (best.is_constant() && values[i].is_constant()) {
+    if (best.is_constant() && values[i].is_constant() && !best.typed && !values[i].typed) {
       Val better = dsl::compare(sema_, name == "max" ? ">" : "<", values[i], best);
       if (better.is_poison()) return better;
       if (dsl::truth(better)) best = values[i];
     } else if (info) {
-      best = call_table(
-          *info, {{{}, best, !tuple && args[i - 1].typed, loc}, {{}, values[i], !tuple && args[i].typed, loc}}, loc);
+      best = call_table(*info, {{{}, best, loc}, {{}, values[i], loc}}, loc);
     }
   }
   return best;
@@ -426,7 +422,7 @@ Val Checker::call_language(const std::string& name, const Val& x, Loc loc) {
   sema_.at(loc);
   if (name == "constexpr" || name == "_unwrap_if_constexpr") return x;
   if (name == "tuple" && x.is<dsl::TupleVal>()) return dsl::make_tuple(*x.as<dsl::TupleVal>().items);
-  if (name == "to_tensor") return strengthen(x, true);
+  if (name == "to_tensor") return dsl::as_scalars(x);
   if (name == "dtype") {
     if (x.is<dsl::DType>()) return x;
     auto elem = x.is<std::string>() ? elem_from_text(x.as<std::string>()) : std::nullopt;

@@ -65,7 +65,7 @@ bool Checker::change(const Val& object, std::span<const Val> taken, const Expr& 
   }
   const Val changed = copy_of(object);
   how(changed);
-  if (count_made(int64_t(size_of(changed)), base.loc)) bind(base.text, changed, false, base.loc);
+  if (count_made(int64_t(size_of(changed)), base.loc)) bind(base.text, changed, base.loc);
   return true;
 }
 
@@ -97,7 +97,7 @@ bool Checker::change_in_kernel(const Val& list, std::span<const Val> taken, cons
   ++changes_;
   const Val changed = copy_of(list);
   how(changed);
-  assign_name(base.text, changed, false, base.loc);
+  assign_name(base.text, changed, base.loc);
   return true;
 }
 
@@ -139,7 +139,7 @@ Val Checker::grow_list(const Val& list, const Expr& callee, const std::vector<Ar
   if (!takes_arguments(1, 1, name, args, loc)) return Val();
   const Expr& target = *callee.children[0];
   if (unknown_ || (name == "extend" && args[0].value.is_poison())) {  // how many items it has then is not known
-    if (target.kind == Expr::Kind::Name) bind(target.text, Val(), false, target.loc);
+    if (target.kind == Expr::Kind::Name) bind(target.text, Val(), target.loc);
     return Val(dsl::None{});
   }
   if (name == "append") return extend_list(list, {args[0].value}, target) ? Val(dsl::None{}) : Val();
@@ -195,7 +195,7 @@ Val Checker::update_dict(const Val& object, const Expr& target, const std::vecto
   if (!is_dict && (target.kind != Expr::Kind::Name || !frame_->scope.contains(target.text)))
     return error(loc, "'update' is followed on dicts that a function made itself only", "return the dict");
   const Val dict = is_dict ? object : Val(dsl::HostRef(dict_of(object)));  // a copy of a launch's arguments
-  if (!is_dict) bind(target.text, dict, false, target.loc);
+  if (!is_dict) bind(target.text, dict, target.loc);
   for (const Argument& a : args) {
     const auto other = dict_of(a.value);
     if (a.name.empty() && !other) return error(a.loc, "update() is evaluated of dicts and keyword arguments");
@@ -249,7 +249,7 @@ bool Checker::host_assign_item(const Stmt& s) {
     if (before.is_poison()) return true;
     const Val value = eval(*s.value);
     if (value.is_poison() || augment_in_place(before, s.text, value, target)) return true;
-    item = eval_binary(s.text, before, false, value, is_typed(*s.value), s.loc);
+    item = eval_binary(s.text, before, value, s.loc);
     if (item.is_poison()) return true;
   }
   if (dict)
@@ -284,7 +284,7 @@ bool Checker::augment_in_place(const Val& object, std::string_view op, const Val
     return true;
   }
   if (op != "*") return false;
-  const Val repeated = eval_binary(op, object, false, value, false, base.loc);
+  const Val repeated = eval_binary(op, object, value, base.loc);
   if (repeated.is<dsl::TupleVal>())
     change(object, *repeated.as<dsl::TupleVal>().items, base,
            [&](const Val& changed) { items_of(changed) = *repeated.as<dsl::TupleVal>().items; });

@@ -70,10 +70,6 @@ Val Checker::eval_node(const Expr& e) {
       Val x = eval(*e.children[0]);
       if (x.is_poison()) return x;
       sema_.at(e.loc);
-      if (x.is<bool>() && !host_ && is_typed(*e.children[0])) {  // a number of one bit, which is its own negative
-        if (e.text == "-") return x;
-        if (e.text == "~") return !x.as<bool>();
-      }
       return dsl::unary(sema_, e.text, x);
     }
     case Kind::Binary: {
@@ -86,7 +82,7 @@ Val Checker::eval_node(const Expr& e) {
                        fmt::format("'{}' is not defined for {} and {}", e.text, dsl::describe(lhs), dsl::describe(rhs)),
                        fmt::format("'{0}' is None here: use it where 'if {0} is not None:' holds", side->text));
       rhs = divisor(e.text, lhs, std::move(rhs), r);
-      return eval_binary(e.text, std::move(lhs), is_typed(l), std::move(rhs), is_typed(r), e.loc);
+      return eval_binary(e.text, std::move(lhs), std::move(rhs), e.loc);
     }
     case Kind::Compare:
       return eval_compare(e);
@@ -117,8 +113,8 @@ Val Checker::eval_node(const Expr& e) {
 }
 
 Val Checker::eval_named(const Expr& e) {
-  Val value = eval(*e.children[0]);
-  assign_name(e.text, value, true, e.loc);
+  Val value = assigned(eval(*e.children[0]));
+  assign_name(e.text, value, e.loc);
   return value;
 }
 
@@ -142,27 +138,12 @@ Val Checker::eval_tuple(const Expr& e) {
   return dsl::make_list(without_equals(std::move(items)));
 }
 
-bool Checker::is_typed(const Expr& e) const {
-  switch (e.kind) {
-    case Kind::Name: {
-      auto it = frame_->scope.find(e.text);
-      return it != frame_->scope.end() && it->second.typed;
-    }
-    case Kind::Named:
-      return true;
-    case Kind::Unary:
-    case Kind::Binary:
-    case Kind::Ternary:
-      return std::any_of(e.children.begin(), e.children.end(), [&](const ExprPtr& c) { return is_typed(*c); });
-    default:
-      return false;
-  }
-}
-
-Val Checker::strengthen(Val v, bool typed) {
-  if (!typed || !dsl::is_number(v)) return v;
-  ir::Value* value = dsl::to_value(sema_, v);
-  return value ? Val(value) : Val();
+Val Checker::assigned(const Val& v) {
+  const bool is_python = host_ || (frame_->function && frame_->function->name == "__init__");
+  if (is_python || !dsl::has_literals(v)) return v;
+  Val scalars = dsl::as_scalars(v);
+  keep_shared("", v, scalars);
+  return scalars;
 }
 
 namespace {
@@ -186,40 +167,32 @@ Val Checker::divisor(std::string_view op, const Val& lhs, Val rhs, const Expr& e
   return dsl::divisor_of_values(sema_, lhs, rhs, e.loc);
 }
 
-Val Checker::eval_binary(std::string_view op, Val lhs, bool lhs_typed, Val rhs, bool rhs_typed, Loc loc) {
+Val Checker::eval_binary(std::string_view op, Val lhs, Val rhs, Loc loc) {
   if (lhs.is_poison() || rhs.is_poison()) return Val();
   if (const std::string_view method = operator_method(op); !method.empty() && lhs.is<dsl::TupleVal>())
-    if (auto result = call_own_method(lhs, method, {{{}, rhs, rhs_typed, loc}}, loc)) return *result;
+    if (auto result = call_own_method(lhs, method, {{{}, rhs, loc}}, loc)) return *result;
   if (const auto dict = op == "|" ? dict_of(lhs) : nullptr, other = dict ? dict_of(rhs) : nullptr; other) {
     DictObject both = *dict;
     for (const auto& [key, value] : other->items) both.set(key, value);
     return count_made(int64_t(2 * both.items.size()), loc) ? make_host(std::move(both)) : Val();
   }
   sema_.at(loc);
-  if (op != "**") {
-    if (rhs.is_value()) lhs = strengthen(std::move(lhs), lhs_typed);
-    if (lhs.is_value()) rhs = strengthen(std::move(rhs), rhs_typed);
-  }
-  if (!host_ && (lhs_typed || rhs_typed) && dsl::is_number(lhs) && dsl::is_number(rhs))
-    return dsl::binary_of_typed(sema_, op, lhs, lhs_typed, rhs, rhs_typed);
   return dsl::binary(sema_, op, lhs, rhs);
 }
 
 std::optional<Val> Checker::call_operator(const Val& object, const Expr& callee, std::span<const Argument> args,
                                           Loc loc) {
   if (args.size() != 1 || !args[0].name.empty()) return std::nullopt;
-  const bool typed = is_typed(*callee.children[0]);
   for (auto [op, method] : kOperatorMethods) {
-    if (callee.text == method) return eval_binary(op, object, typed, args[0].value, args[0].typed, loc);
+    if (callee.text == method) return eval_binary(op, object, args[0].value, loc);
     if (callee.text.starts_with("__r") &&
         callee.text.substr(3) == method.substr(2))  // __radd__: the other operand is first
-      return eval_binary(op, args[0].value, args[0].typed, object, typed, loc);
+      return eval_binary(op, args[0].value, object, loc);
   }
   return std::nullopt;
 }
 
-Val Checker::compare_pair(const Expr& e, const std::string& op, const Expr& lhs_expr, Val lhs, const Expr& rhs_expr,
-                          Val rhs) {
+Val Checker::compare_pair(const Expr& e, const std::string& op, const Val& lhs, const Val& rhs) {
   if (lhs.is_poison() || rhs.is_poison()) return Val();
   sema_.at(e.loc);
   if (op == "in" || op == "not in") {
@@ -252,8 +225,6 @@ Val Checker::compare_pair(const Expr& e, const std::string& op, const Expr& lhs_
     if (op == "is" || op == "==") return both;
     if (op == "is not" || op == "!=") return !both;
   }
-  if (rhs.is_value()) lhs = strengthen(std::move(lhs), is_typed(lhs_expr));
-  if (lhs.is_value()) rhs = strengthen(std::move(rhs), is_typed(rhs_expr));
   return dsl::compare(sema_, op, lhs, rhs);
 }
 
@@ -287,8 +258,8 @@ Val Checker::eval_compare(const Expr& e) {
   for (size_t i = 0; i < e.operators.size(); ++i) {
     Val rhs = eval(*e.children[i + 1]);
     if (e.operators.size() > 1 && is_bad_chain(e, lhs, rhs)) return chain_error(e);
-    Val pair = compare_pair(e, e.operators[i], *e.children[i], lhs, *e.children[i + 1], rhs);
-    if (pair.is_constant() && !dsl::truth(pair)) return false;
+    Val pair = compare_pair(e, e.operators[i], lhs, rhs);
+    if (pair.is_constant() && !dsl::truth(pair)) return pair;
     if (i == 0 || (result.is_constant() && !pair.is_poison())) {
       result = pair;
     } else if (!pair.is_constant()) {
@@ -300,24 +271,22 @@ Val Checker::eval_compare(const Expr& e) {
   return result;
 }
 
-// Left to right. A compile-time operand that decides is the result, also behind run-time ones: `n or 16` is 16. One
-// that does not decide drops out beside a run-time one.
+// Left to right. A literal or constexpr that decides is the result, also behind values: `n or 16` is 16. One that does
+// not decide drops out beside a value, and so does a known scalar beside others.
 Val Checker::eval_bool_op(const Expr& e) {
   bool decides = e.text == "or";  // the truth of an operand that settles the result
   bool poison = false;
-  std::optional<Val> run_time, with_type;  // with_type: what counts as a run-time value in Triton
+  std::optional<Val> run_time, scalar, deciding;
   Val last;
-  auto counts_as_value = [&](const ExprPtr& child) { return !host_ && is_typed(*child); };
-  for (size_t i = 0; i < e.children.size(); ++i) {
-    const ExprPtr& child = e.children[i];
+  for (const ExprPtr& child : e.children) {
     Val x = eval(*child);
     if (x.is_poison()) {
       poison = true;
     } else if (x.is_constant()) {
-      if (dsl::truth(x) == decides)
-        return counts_as_value(child) ? deciding_constant(e, i + 1, decides).value_or(x) : x;
-      last = x;
-      if (counts_as_value(child)) with_type = x;
+      const bool settles = dsl::truth(x) == decides;
+      if (settles && !x.typed) return x;
+      if (settles && !deciding) deciding = x;
+      (x.typed ? scalar.emplace() : last) = x;
     } else if (!run_time) {
       run_time = x;
     } else {
@@ -326,18 +295,16 @@ Val Checker::eval_bool_op(const Expr& e) {
     }
   }
   if (poison) return Val();
-  return run_time ? *run_time : with_type.value_or(last);
-}
-
-std::optional<Val> Checker::deciding_constant(const Expr& e, size_t from, bool decides) {
-  for (size_t i = from; i < e.children.size(); ++i)
-    if (const auto x = peek(*e.children[i], {}); x && dsl::truth(*x) == decides && !is_typed(*e.children[i])) return x;
-  return std::nullopt;
+  if (deciding) return *deciding;
+  return run_time ? *run_time : scalar.value_or(last);
 }
 
 Val Checker::eval_ternary(const Expr& e) {
   Val condition = eval(*e.children[0]);
-  if (condition.is_constant()) return eval(*e.children[dsl::truth(condition) ? 1 : 2]);
+  if (condition.is_constant()) {
+    Val chosen = eval(*e.children[dsl::truth(condition) ? 1 : 2]);
+    return condition.typed ? dsl::as_scalars(chosen) : chosen;
+  }
   sema_.at(e.children[0]->loc);
   ir::Value* value = condition.is_poison() ? nullptr : dsl::to_condition(sema_, condition);
   if (!value) {
@@ -363,6 +330,7 @@ Val Checker::eval_ternary(const Expr& e) {
                  "cast one of them with .to(...)");
   }
   dsl::finish_if(sema_, join);
+  merged = dsl::as_scalars(*merged);
   for (const Val& side : sides) keep_shared("", side, *merged);
   // A scalar choice between values that cost nothing to have both is a select.
   auto cheap = [](const ir::Op& op) {

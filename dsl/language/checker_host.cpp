@@ -307,7 +307,7 @@ bool Checker::comprehend(const Expr& e, size_t clause, const std::function<bool(
   const Expr& source = *e.children[child + 1];
   return for_each(eval(source), source.loc, [&](const Val& item) {
     const size_t errors = diags_.size();
-    assign(*e.children[child], item, false);
+    assign(*e.children[child], item);
     return diags_.size() == errors && comprehend(e, clause + 1, element);
   });
 }
@@ -468,7 +468,7 @@ Checker::Flow Checker::host_execute(std::span<const StmtPtr> body, Val& result) 
 Checker::Flow Checker::host_for(const Stmt& s, Val& result) {
   Flow flow = Flow::Next;
   const bool ended = for_each(eval(*s.value), s.value->loc, [&](const Val& item) {
-    assign(*s.targets[0], item, false);
+    assign(*s.targets[0], item);
     flow = host_execute(s.body, result);
     return host_step(s.loc) && flow != Flow::Return && flow != Flow::Break;
   });

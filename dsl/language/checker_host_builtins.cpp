@@ -213,7 +213,7 @@ struct Checker::HostBuiltin {
     std::vector<Val> out;
     for (size_t i = 0; i < n; ++i) {
       std::vector<Argument> given;
-      for (const auto& items : in) given.push_back({"", items[i], false, loc});
+      for (const auto& items : in) given.push_back({"", items[i], loc});
       Val value = call(function, std::move(given));
       if (value.is_poison()) return value;
       out.push_back(std::move(value));
@@ -232,7 +232,7 @@ struct Checker::HostBuiltin {
     if (!found) return Val();
     std::vector<Val> out;
     for (const Val& item : *found) {
-      const Val wanted = args[0].value.is<dsl::None>() ? item : call(args[0].value, {{"", item, false, args[0].loc}});
+      const Val wanted = args[0].value.is<dsl::None>() ? item : call(args[0].value, {{"", item, args[0].loc}});
       if (wanted.is_poison()) return Val();
       if (dsl::truth(wanted)) out.push_back(item);
     }

@@ -118,6 +118,7 @@ Val Checker::call_host(const FunctionObject& function, std::vector<Argument> arg
                         function.function->name, dsl::describe(a.value)),
             fmt::format("put @triton.jit above 'def {}' in line {}", function.function->name,
                         function.function->loc.line));
+    for (Argument& a : args) a.value = dsl::as_literals(a.value);
     for (const Argument& a : args) keep(a.value, fmt::format("an argument of '{}'", function.function->name));
     return as_host([&] { return call_host(function, std::move(args), loc); });
   }
@@ -133,14 +134,14 @@ Val Checker::call_host(const FunctionObject& function, std::vector<Argument> arg
     Val keywords;
     if (f.variadic) keywords = take_keywords(f, args);
     if (!bind_arguments(f, args, loc, frame.scope)) return Val();
-    if (f.keywords) frame.scope[f.keywords->name] = Binding{std::move(keywords), false, {}, f.keywords->loc};
+    if (f.keywords) frame.scope[f.keywords->name] = Binding{std::move(keywords), {}, f.keywords->loc};
     for (const auto& [name, binding] : frame.scope)
       if (binding.value.is_poison()) return Val();
   } else {
     const std::vector<std::string>& names = function.lambda->names;
     if (names.size() != args.size())
       return error(loc, fmt::format("the lambda takes {} arguments, found {}", names.size(), args.size()));
-    for (size_t i = 0; i < names.size(); ++i) frame.scope[names[i]] = Binding{args[i].value, false, {}, args[i].loc};
+    for (size_t i = 0; i < names.size(); ++i) frame.scope[names[i]] = Binding{args[i].value, {}, args[i].loc};
   }
   frame_ = &frame;
   Val result = dsl::None{};

@@ -45,9 +45,6 @@ struct PointerObject;
 /// What a name of a function stands for.
 struct Binding {
   Val value;
-  /// A number from a plain assignment (`x = 4`). It is known at compile time, but where it meets a run-time value it
-  /// counts as a scalar of type int32 or float32; a literal or a constexpr takes the other operand's type instead.
-  bool typed = false;
   std::string unusable;  ///< why reading the name is an error; empty when it may be read
   Loc loc;               ///< of the last assignment
 };
@@ -140,7 +137,6 @@ struct Choice {
 struct Argument {
   std::string name;  ///< empty for a positional one
   Val value;
-  bool typed = false;  ///< as Binding::typed
   Loc loc;
   bool is_number = false;  ///< a number in the text
 };
@@ -249,10 +245,10 @@ class Checker {
   const Function* find_jit(std::string_view name);
   /// Whether conditions of the module hold; `if_unknown` is taken for what host code does not tell.
   bool holds(const std::vector<Condition>& conditions, bool if_unknown);
-  void bind(const std::string& name, Val value, bool typed, Loc loc);
+  void bind(const std::string& name, Val value, Loc loc);
   void bind_in_lambdas(const std::string& name, const Binding& binding);
   /// bind() where the program says so: a debugger is told.
-  void assign_name(const std::string& name, Val value, bool typed, Loc loc);
+  void assign_name(const std::string& name, Val value, Loc loc);
   /// How a debugger calls a name of the function at hand: "helper.x" outside of the kernel.
   /// Empty in the kernel itself.
   std::string watched_function() const;
@@ -265,16 +261,14 @@ class Checker {
   // ---- Expressions
   Val eval(const Expr& e);
   Val eval_node(const Expr& e);  ///< without counting what it makes
-  Val eval_binary(std::string_view op, Val lhs, bool lhs_typed, Val rhs, bool rhs_typed, Loc loc);
+  Val eval_binary(std::string_view op, Val lhs, Val rhs, Loc loc);
   /// The divisor `e` of an operator, where it is 0: an error for a 0 in the text, but only a warning where compile-time
   /// values make it so, as in Triton; the kernel may not use the quotient.
   Val divisor(std::string_view op, const Val& lhs, Val rhs, const Expr& e);
   Val eval_compare(const Expr& e);
-  Val compare_pair(const Expr& e, const std::string& op, const Expr& lhs_expr, Val lhs, const Expr& rhs_expr, Val rhs);
+  Val compare_pair(const Expr& e, const std::string& op, const Val& lhs, const Val& rhs);
   Val chain_error(const Expr& e);
   Val eval_bool_op(const Expr& e);
-  /// The first of the operands from `from` on that is known without a type and settles an `and` or `or`.
-  std::optional<Val> deciding_constant(const Expr& e, size_t from, bool decides);
   Val eval_ternary(const Expr& e);
   Val eval_attribute(const Expr& e);
   /// What stands before a dot: eval, and any module.
@@ -288,9 +282,9 @@ class Checker {
   Val eval_named(const Expr& e);
   std::optional<std::vector<Val>> eval_index(const Expr& e);
   Val eval_tuple(const Expr& e);
-  /// Whether a compile-time number that `e` gives has a type, see Binding::typed.
-  bool is_typed(const Expr& e) const;
-  Val strengthen(Val v, bool typed);
+  /// What a name or the caller gets of a value: in a kernel, numbers become scalars (Val::typed). Host code and
+  /// constructors are Python's, where they stay as they are.
+  Val assigned(const Val& v);
   /// The compile-time value of `e` if it has one whatever happens to the names `unstable`; reports and emits nothing.
   std::optional<Val> peek(const Expr& e, const NameSet& unstable);
 
@@ -335,7 +329,7 @@ class Checker {
   Outcome execute_jump(const Stmt& s);
   void check_with(const Stmt& s);
   void merge_scopes(Join* join, Loc loc, Scope then_scope, Scope else_scope);
-  void assign(const Expr& target, const Val& value, bool typed);
+  void assign(const Expr& target, const Val& value);
   void assign_statement(const Stmt& s);
   Val augmented_name(const Expr& name);
   Val augmented_item(const Stmt& s);
@@ -344,7 +338,7 @@ class Checker {
   void check_assert(const Stmt& s);
   void check_raise(const Stmt& s);
   bool assign_item(const Expr& target, const Val& value);
-  void unpack(const Expr& target, const Val& value, bool typed);
+  void unpack(const Expr& target, const Val& value);
 
   // ---- Loops
   struct Carried {
@@ -539,6 +533,9 @@ auto Checker::in_file(const SourceFile* file, const Body& body) {
 /// Names, which no program can write, of what a function returns from within a loop: whether it does, and the value.
 inline constexpr const char* kReturned = ".returned";
 inline constexpr const char* kResult = ".result";
+
+/// Before the names of functions of the module triton, which gives constexprs where that of tl gives scalars.
+inline constexpr std::string_view kOfTriton = "triton.";
 
 /// `tl.constexpr`, `constexpr` or the string of it.
 bool is_constexpr_annotation(const Expr* annotation);

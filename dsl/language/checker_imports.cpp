@@ -117,7 +117,7 @@ Val Checker::make_object(const Val& type, std::vector<Argument> args, Loc loc) {
   if (!constructor || constructor->function.params.empty())
     return error(loc, fmt::format("{} has no constructor __init__(self, ...)", of.describe()));
   const std::vector<Val> unset(fields->names.size(), make_host(UnsetField()));
-  args.insert(args.begin(), Argument{{}, dsl::make_tuple(unset, fields), false, loc});
+  args.insert(args.begin(), Argument{{}, dsl::make_tuple(unset, fields), loc});
   Val made;
   in_file(of.file, [&] { return inline_jit(constructor->function, std::move(args), loc, &made); });
   const auto* object = made.get_if<dsl::TupleVal>();
@@ -151,8 +151,8 @@ bool Checker::assign_field(const Expr& target, const Val& value) {
   const Global& field = *std::find_if(type->type->fields.begin(), type->type->fields.end(), is_field);
   std::vector<Val> items = *object->items;
   // A number is a scalar of the kernel unless the field is a constexpr.
-  items[size_t(it - names.begin())] = strengthen(value, !is_constexpr_annotation(field.annotation.get()));
-  bind(base.text, dsl::with_items(*object, std::move(items)), false, target.loc);
+  items[size_t(it - names.begin())] = is_constexpr_annotation(field.annotation.get()) ? value : dsl::as_scalars(value);
+  bind(base.text, dsl::with_items(*object, std::move(items)), target.loc);
   return true;
 }
 
@@ -163,7 +163,7 @@ std::optional<Val> Checker::call_own_method(const Val& object, std::string_view 
       tuple && tuple->fields ? get_host<ClassObject>(tuple->fields->methods) : get_host<ClassObject>(object);
   const Method* method = type ? find_method(*type, name, loc) : nullptr;
   if (!method) return std::nullopt;
-  if (tuple && !method->is_static) args.insert(args.begin(), Argument{{}, object, false, loc});
+  if (tuple && !method->is_static) args.insert(args.begin(), Argument{{}, object, loc});
   return in_file(type->file, [&] { return inline_jit(method->function, std::move(args), loc); });
 }
 

@@ -95,10 +95,10 @@ Outcome Checker::execute_loop(const Stmt& s, const Continuation& rest, bool& go_
   LoopContext context;
   context.changes = changes_;
   if (jumps.leave()) context.left = fmt::format(".left{}", frame_->loops.size());
-  if (jumps.leave()) bind(context.left, false, false, s.loc);
+  if (jumps.leave()) bind(context.left, false, s.loc);
   if (jumps.returns && !frame_->scope.contains(kReturned)) {
-    bind(kReturned, false, false, s.loc);
-    bind(kResult, dsl::None{}, false, s.loc);
+    bind(kReturned, false, s.loc);
+    bind(kResult, dsl::None{}, s.loc);
   }
   frame_->loops.push_back(context);
   auto run = [&] { s.kind == Kind::For ? execute_for(s, rest) : execute_while(s); };
@@ -151,7 +151,7 @@ void Checker::prepare_result(const Stmt& loop, const std::function<void()>& run)
   result_form_ = outer;
   if (!form) return;
   sema_.at(loop.loc);
-  bind(kResult, unset(*form), false, loop.loc);
+  bind(kResult, unset(*form), loop.loc);
 }
 
 void Checker::note_result() {
@@ -177,7 +177,7 @@ Val Checker::unset(const ResultForm& form) {
 }
 
 void Checker::note_ruled_out(const Stmt& branch, const Val& condition) {
-  if (!condition.is_constant() || !is_typed(*branch.value) || !frame_->function || frame_->is_kernel) return;
+  if (!condition.is_constant() || !condition.typed || !frame_->function || frame_->is_kernel) return;
   const std::vector<StmtPtr>& side = dsl::truth(condition) ? branch.orelse : branch.body;
   if (frame_->ruled_out || !frame_->loops.empty() || !find_jumps(side, {}).values) return;
   const Scope before = frame_->scope;

@@ -222,7 +222,6 @@ void Checker::bind_carried(const std::vector<Carried>& carried, std::span<const 
     if (c.carried) {
       b.value = *next++;
       keep_shared(c.name, c.value, b.value);
-      b.typed = false;
     } else if (c.value.is_poison()) {
       b.value = Val();
     } else {
@@ -278,13 +277,12 @@ void Checker::leave_loop(const Stmt& loop, const std::vector<Carried>& carried, 
     auto it = before.find(name);
     bool is_target = std::find(targets.begin(), targets.end(), name) != targets.end();
     if (is_target) {
-      frame_->scope[name] =
-          Binding{Val(), false,
-                  fmt::format("the loop variable '{}' has no value after the loop in line {}", name, loop.loc.line),
-                  binding.loc};
+      frame_->scope[name] = Binding{
+          Val(), fmt::format("the loop variable '{}' has no value after the loop in line {}", name, loop.loc.line),
+          binding.loc};
     } else if (it == before.end() || (!it->second.unusable.empty() && !is_as_before(it->second, binding))) {
       frame_->scope[name] =
-          Binding{Val(), false,
+          Binding{Val(),
                   fmt::format("'{}' has a value only in the body of the loop in line {}, which may not run", name,
                               loop.loc.line),
                   binding.loc};
@@ -297,13 +295,13 @@ void Checker::leave_loop(const Stmt& loop, const std::vector<Carried>& carried, 
     if (c.carried) {
       keep_shared(c.name, c.value, *next);
       keep_shared(c.name, last.value, *next);
-      bind(c.name, *next++, false, last.loc);
+      bind(c.name, *next++, last.loc);
     } else if (!c.value.is_poison() && last.value.is_poison() && !last.unusable.empty()) {
       frame_->scope[c.name].unusable =
           fmt::format("'{}' is {} before the loop in line {} and may be another value in its body", c.name,
                       dsl::describe(c.value), loop.loc.line);
     } else if (c.value.is_poison() || last.value.is_poison()) {
-      bind(c.name, Val(), false, last.loc);
+      bind(c.name, Val(), last.loc);
     } else if (!dsl::same(c.value, last.value)) {
       frame_->scope[c.name].unusable = fmt::format("'{}' is {} before the loop in line {} and {} in its body", c.name,
                                                    dsl::describe(c.value), loop.loc.line, forms[i]);
@@ -378,7 +376,7 @@ void Checker::execute_for(const Stmt& s, const Continuation& rest) {
       run_time_for(s, range);
       if (reads_next(rest, s.targets[0]->text))
         if (auto last = last_index(s, range, before))
-          bind(s.targets[0]->text, std::move(*last), false, s.targets[0]->loc);
+          bind(s.targets[0]->text, dsl::as_scalars(*last), s.targets[0]->loc);
     }
     return;
   }
@@ -403,7 +401,7 @@ void Checker::unroll(const Stmt& s, std::span<const Val> values, int depth) {
   const std::string left = frame_->loops.back().left;
   for (size_t i = 0; i < values.size(); ++i) {
     if (!count_step(s.loc)) return;
-    assign(*s.targets[0], values[i], false);
+    assign(*s.targets[0], values[i]);
     execute(Continuation{s.body});
     note_result();
     if (left.empty()) continue;
@@ -458,7 +456,7 @@ void Checker::run_time_for(const Stmt& s, const dsl::Range& range) {
   dsl::Loop loop(sema_, range, variables_of(carried));
   const Scope before = frame_->scope;
   bind_carried(carried, loop.enter_body());
-  assign(*s.targets[0], loop.index(), false);
+  assign(*s.targets[0], loop.index());
   execute(Continuation{s.body});
   note_result();
   const std::vector<std::string> forms = forms_of(carried);
@@ -476,7 +474,7 @@ void Checker::run_time_for_with_break(const Stmt& s, const dsl::Range& range) {
     Val old = it != frame_->scope.end() && it->second.unusable.empty() ? it->second.value : Val();
     if (old.is<dsl::Int>()) old = dsl::convert(sema_, old, index_type);
     const bool keeps = old.is_value() && old.value()->type.same_shape_and_elem(index_type);
-    bind(target.text, keeps ? old : Val(bounds.lower), false, target.loc);
+    bind(target.text, keeps ? old : Val(bounds.lower), target.loc);
   }
   const std::vector<Carried> carried = find_carried(s, true);
   std::vector<dsl::Variable> variables{{"the index", bounds.lower}};
@@ -500,7 +498,7 @@ void Checker::run_time_for_with_break(const Stmt& s, const dsl::Range& range) {
   });
   loop.end_test(go, tested);
   const auto ends = region(loop.enter_body(), [&](const Val& index) {
-    assign(*s.targets[0], index, false);
+    assign(*s.targets[0], index);
     execute(Continuation{s.body});
     note_result();
     sema_.at(s.loc);

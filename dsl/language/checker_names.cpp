@@ -161,19 +161,18 @@ std::string nearest_hint(std::string_view name, const std::vector<std::string>& 
   return fallback;
 }
 
-void Checker::bind(const std::string& name, Val value, bool typed, Loc loc) {
+void Checker::bind(const std::string& name, Val value, Loc loc) {
   if (ir::Value* made = value.value(); made && made->name.empty() && !name.starts_with('.')) made->name = name;
-  typed = typed && dsl::is_number(value);
-  Binding& binding = frame_->scope[name] = Binding{std::move(value), typed, {}, loc};
+  Binding& binding = frame_->scope[name] = Binding{std::move(value), {}, loc};
   if (!frame_->readers.empty()) bind_in_lambdas(name, binding);
 }
 
-void Checker::assign_name(const std::string& name, Val value, bool typed, Loc loc) {
+void Checker::assign_name(const std::string& name, Val value, Loc loc) {
   if (sema_.watched && !host_ && !unknown_ && frame_->function) {
     sema_.at(loc);
     dsl::watch_name(sema_, watched_name(name), value);
   }
-  bind(name, std::move(value), typed, loc);
+  bind(name, std::move(value), loc);
 }
 
 std::string Checker::watched_function() const {
@@ -402,7 +401,7 @@ Val Checker::changed_global(const Global& global) {
     run_changes(other.loc.line);
     const bool is_other = other.name != global.name && other.value && together.contains(other.name) &&
                           !file_->given(other.name) && holds(other.conditions, true);
-    if (ok && (&other == &global || is_other)) bind(other.name, eval(*other.value), false, other.loc);
+    if (ok && (&other == &global || is_other)) bind(other.name, eval(*other.value), other.loc);
     ok = ok && !(&other == &global && frame.scope[other.name].value.is_poison());
   }
   run_changes(std::numeric_limits<int>::max());
@@ -446,7 +445,7 @@ std::optional<Val> Checker::find_member(std::string_view module, std::string_vie
     if (auto value = host_member(module, name)) return value;
   if (module == "triton") {
     if (name == "language") return module_ref("tl");
-    if (name == "cdiv" || name == "next_power_of_2") return builtin_ref(std::string(name));
+    if (name == "cdiv" || name == "next_power_of_2") return builtin_ref(std::string(kOfTriton).append(name));
     return std::nullopt;
   }
   if (module == "math" || module == "torch" || module == "numpy")

@@ -15,10 +15,10 @@ namespace {
 
 // The classes of a value, the narrowest first, by the names of their functions. In a kernel a number with a type is a
 // tensor, and lists are Triton's tuples.
-std::vector<std::string> classes_of(const Val& v, bool typed, bool host) {
+std::vector<std::string> classes_of(const Val& v, bool host) {
   const auto* view = v.get_if<dsl::BlockView>();
   if (view && !view->is_pointer()) return {"tl.tensor_descriptor", "tl.tensor_descriptor_base", "tl.base_value"};
-  if (view || v.is_value() || (typed && dsl::is_number(v))) return {"tl.tensor", "tl.base_value"};
+  if (view || v.is_value() || v.typed) return {"tl.tensor", "tl.base_value"};
   if (v.is<bool>()) return {"python.bool", "python.int"};
   if (v.is<dsl::Int>()) return {"python.int"};
   if (v.is<double>()) return {"python.float"};
@@ -70,7 +70,7 @@ std::optional<Val> Checker::reflect(const FunctionRef& function, const Expr& cal
   }
   const Val value = eval_base(object);
   if (value.is_poison()) return Val();
-  const std::vector<std::string> classes = classes_of(value, !host_ && is_typed(object), host_);
+  const std::vector<std::string> classes = classes_of(value, host_);
   if (name == "python.type") {
     if (classes.empty()) return error(call.loc, fmt::format("type() does not know {}", dsl::describe(value)));
     return function_ref(classes.front());

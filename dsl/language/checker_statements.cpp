@@ -91,7 +91,7 @@ void Checker::execute_simple(const Stmt& s) {
       break;
     case Kind::Foreign:
       error(s.loc, s.text, s.hint);
-      for (const ExprPtr& name : s.targets) assign(*name, Val(), false);
+      for (const ExprPtr& name : s.targets) assign(*name, Val());
       break;
     default:
       break;  // of no effect, or execute() has it
@@ -113,14 +113,14 @@ void Checker::check_with(const Stmt& s) {
 
 // ---- Assignment
 
-void Checker::assign(const Expr& target, const Val& value, bool typed) {
+void Checker::assign(const Expr& target, const Val& value) {
   switch (target.kind) {
     case Expr::Kind::Name:
-      assign_name(target.text, value, typed, target.loc);
+      assign_name(target.text, value, target.loc);
       return;
     case Expr::Kind::Tuple:
     case Expr::Kind::List:
-      unpack(target, value, typed);
+      unpack(target, value);
       return;
     case Expr::Kind::Subscript:
       if (assign_item(target, value)) return;
@@ -142,7 +142,7 @@ void Checker::assign(const Expr& target, const Val& value, bool typed) {
 }
 
 // a, *b, c = value: the starred name takes what the others leave. In a kernel values may be left over, as in Triton.
-void Checker::unpack(const Expr& target, const Val& value, bool typed) {
+void Checker::unpack(const Expr& target, const Val& value) {
   const auto* tuple = value.get_if<dsl::TupleVal>();
   const size_t names = target.children.size(), found = tuple ? tuple->items->size() : 0;
   auto is_starred = [](const ExprPtr& c) { return c->kind == Expr::Kind::Starred; };
@@ -162,12 +162,12 @@ void Checker::unpack(const Expr& target, const Val& value, bool typed) {
   size_t next = 0;
   for (const ExprPtr& child : target.children) {
     if (!is_starred(child)) {
-      assign(*child, fits ? (*tuple->items)[next++] : Val(), typed);
+      assign(*child, fits ? (*tuple->items)[next++] : Val());
       continue;
     }
     const size_t count = fits ? found + 1 - names : 0;
     auto from = fits ? tuple->items->begin() + long(next) : std::vector<Val>::const_iterator();
-    assign(*child->children[0], fits ? dsl::make_list(std::vector<Val>(from, from + long(count))) : Val(), typed);
+    assign(*child->children[0], fits ? dsl::make_list(std::vector<Val>(from, from + long(count))) : Val());
     next += count;
   }
 }
@@ -177,12 +177,13 @@ void Checker::assign_statement(const Stmt& s) {
   bool constexpr_name = s.kind == Kind::AnnAssign && is_constexpr_annotation(s.annotation.get());
   Val value = eval(*s.value);  // as in Triton, a run-time value may be annotated tl.constexpr
   // As in Triton, only the annotation makes a constexpr: a plain `x = tl.constexpr(2)` is a number with a type.
-  for (const ExprPtr& target : s.targets) assign(*target, value, !constexpr_name);
+  if (!constexpr_name) value = assigned(value);
+  for (const ExprPtr& target : s.targets) assign(*target, value);
 }
 
 Val Checker::augmented_item(const Stmt& s) {
   Val old = eval(*s.targets[0]), value = eval(*s.value);
-  return eval_binary(s.text, std::move(old), false, std::move(value), is_typed(*s.value), s.loc);
+  return eval_binary(s.text, std::move(old), std::move(value), s.loc);
 }
 
 // The value that `name += ...` begins with.
@@ -198,15 +199,14 @@ void Checker::augmented_assign(const Stmt& s) {
   const Expr& target = *s.targets[0];
   if (target.kind != Expr::Kind::Name) {
     Val value = target.kind == Expr::Kind::Subscript ? augmented_item(s) : Val();
-    assign(target, value, false);  // or says why not
+    assign(target, assigned(value));  // or says why not
     return;
   }
   Val old = augmented_name(target);
-  bool typed = is_typed(target);
   Val value = eval(*s.value);
   value = divisor(s.text, old, std::move(value), *s.value);
-  Val result = eval_binary(s.text, std::move(old), typed, std::move(value), is_typed(*s.value), s.loc);
-  assign_name(target.text, std::move(result), true, target.loc);
+  Val result = eval_binary(s.text, std::move(old), std::move(value), s.loc);
+  assign_name(target.text, assigned(result), target.loc);
 }
 
 // ": " and the text of a string or f-string; nothing for other expressions.
@@ -253,9 +253,9 @@ Outcome Checker::execute_return(const Stmt& s) {
                               dsl::describe(value)),
                   "write results to memory with tl.store");
   if (frame_->loops.empty()) return {Outcome::Kind::Return, std::move(value)};
-  bind(kReturned, true, false, s.loc);
-  bind(kResult, std::move(value), false, s.loc);
-  bind(frame_->loops.back().left, true, false, s.loc);
+  bind(kReturned, true, s.loc);
+  bind(kResult, std::move(value), s.loc);
+  bind(frame_->loops.back().left, true, s.loc);
   return {Outcome::Kind::Jump};
 }
 
@@ -265,7 +265,7 @@ Outcome Checker::execute_jump(const Stmt& s) {
     error(s.loc, fmt::format("'{}' outside of a loop", is_break ? "break" : "continue"));
     return {};
   }
-  if (is_break) bind(frame_->loops.back().left, true, false, s.loc);
+  if (is_break) bind(frame_->loops.back().left, true, s.loc);
   return {Outcome::Kind::Jump};
 }
 
@@ -331,7 +331,6 @@ void Checker::merge_scopes(Join* join, Loc loc, Scope then_scope, Scope else_sco
       continue;
     }
     result.loc = a.loc;
-    result.typed = a.typed && b.typed;
     if (join && name == kResult) complete_results(*join, a.value, b.value);
     std::string why;
     std::optional<Val> value = Val();

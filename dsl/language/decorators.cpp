@@ -56,12 +56,12 @@ struct Hook {
     auto object = std::make_shared<ArgsObject>();
     object->args = &launch.args();
     object->launch = &launch;
-    std::vector<Argument> args{{{}, dsl::HostRef(std::move(object)), false, loc}};
+    std::vector<Argument> args{{{}, dsl::HostRef(std::move(object)), loc}};
     auto is_named = [&](const Param& p) { return p.name == more->name; };
     if (more && callee.lambda && callee.lambda->names.size() > 1) {
-      args.push_back({{}, more->value, false, loc});
+      args.push_back({{}, more->value, loc});
     } else if (more && callee.function && std::ranges::any_of(callee.function->params, is_named)) {
-      args.push_back({more->name, more->value, false, loc});
+      args.push_back({more->name, more->value, loc});
     }
     with_checker<int>(*file, kHookInstead, [&](Checker& checker) {
       checker.call_host(callee, std::move(args), loc);
@@ -132,11 +132,11 @@ class Reader {
     }
     if (const Argument* a = given("pre_hook"); a && check_hook("pre_hook", a->value, a->loc))
       out.pre_hook = [hook = Hook{file_, a->value, a->loc}](HookedLaunch& launch, bool reset_only) {
-        hook(launch, Argument{"reset_only", reset_only, false, {}});
+        hook(launch, Argument{"reset_only", reset_only, {}});
       };
     if (const Argument* a = given("post_hook"); a && check_hook("post_hook", a->value, a->loc))
       out.post_hook = [hook = Hook{file_, a->value, a->loc}](HookedLaunch& launch, const char* error) {
-        hook(launch, Argument{"exception", error ? Val(std::string(error)) : Val(dsl::None{}), false, {}});
+        hook(launch, Argument{"exception", error ? Val(std::string(error)) : Val(dsl::None{}), {}});
       };
     if (const Argument* a = given("prune_configs_by")) add_prune(*a, out);
     return out;
@@ -183,7 +183,7 @@ class Reader {
   static Constexpr evaluate(const File& file, const std::string& name, const Val& function, Loc loc,
                             const LaunchArgs& launch) {
     return with_checker<Constexpr>(*file, kValuesInstead, [&](Checker& checker) {
-      Val v = checker.call_host(*get_host<FunctionObject>(function), {{{}, launch_object(launch), false, loc}}, loc);
+      Val v = checker.call_host(*get_host<FunctionObject>(function), {{{}, launch_object(launch), loc}}, loc);
       if (v.is_poison()) return Constexpr();
       auto value = val_to_constexpr(v);
       if (!value)
@@ -339,11 +339,11 @@ class Reader {
     for (const Config& c : configs) list.push_back(make_host(ConfigObject(c, loc)));
     return with_checker<std::vector<Config>>(
         *file, "narrow them down in C++ with Autotune::prune", [&](Checker& checker) {
-          std::vector<Argument> args{{{}, dsl::make_tuple(list), false, loc}, {{}, launch_object(launch), false, loc}};
+          std::vector<Argument> args{{{}, dsl::make_tuple(list), loc}, {{}, launch_object(launch), loc}};
           const auto& called = *get_host<FunctionObject>(function);
           // What the launch got by name Triton hands on by **; all that it got does as well.
           if (called.function && called.function->keywords)
-            args.push_back({std::string(kAllKeywords), launch_object(launch), false, loc});
+            args.push_back({std::string(kAllKeywords), launch_object(launch), loc});
           Val v = checker.call_host(called, std::move(args), loc);
           std::vector<Config> kept;
           if (v.is_poison()) return kept;

@@ -11,6 +11,33 @@ namespace tegula::dsl {
 
 bool is_number(const Val& v) { return v.is<bool>() || v.is<Int>() || v.is<double>(); }
 
+namespace {
+
+bool has_numbers(const Val& v, bool typed) {
+  const auto* tuple = v.get_if<TupleVal>();
+  if (!tuple) return is_number(v) && v.typed == typed;
+  return !(tuple->fields && tuple->fields->methods) &&
+         std::ranges::any_of(*tuple->items, [&](const Val& item) { return has_numbers(item, typed); });
+}
+
+Val with_numbers(const Val& v, bool typed) {
+  if (!has_numbers(v, !typed)) return v;
+  if (const auto* tuple = v.get_if<TupleVal>()) {
+    std::vector<Val> items;
+    for (const Val& item : *tuple->items) items.push_back(with_numbers(item, typed));
+    return with_items(*tuple, std::move(items));
+  }
+  Val number = v;
+  number.typed = typed;
+  return number;
+}
+
+}  // namespace
+
+bool has_literals(const Val& v) { return has_numbers(v, false); }
+Val as_scalars(const Val& v) { return with_numbers(v, true); }
+Val as_literals(const Val& v) { return with_numbers(v, false); }
+
 const std::vector<Val>* parts_of(const Val& v) {
   if (const auto* tuple = v.get_if<TupleVal>()) return tuple->items.get();
   const auto* block = v.get_if<BlockView>();

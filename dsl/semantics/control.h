@@ -23,6 +23,12 @@ bool same_form(const Val& a, const Val& b);
 /// The same compile-time value, or the same IR value. Poison is like nothing.
 bool same(const Val& a, const Val& b);
 bool is_number(const Val& v);
+/// `v` with its numbers typed (Val::typed), those in tuples too; objects of classes keep theirs.
+Val as_scalars(const Val& v);
+/// The way back, as Python's code takes them.
+Val as_literals(const Val& v);
+/// Whether as_scalars() changes the value.
+bool has_literals(const Val& v);
 /// The double that is nearest to a number; a bool is 0 or 1.
 double as_double(const Val& number);
 /// A number that a value of `type` can stand for: where the two meet, it takes that type.

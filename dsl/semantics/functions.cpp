@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <utility>
 
+#include "dsl/semantics/control.h"
 #include "dsl/semantics/internal.h"
 
 namespace tegula::dsl {
@@ -32,10 +34,11 @@ ir::Value* tile(Sema& s, const Val& x, const char* function) {
 }
 
 Val select_extreme(Sema& s, const Val& x, const Val& y, bool nan, ir::Opcode opcode, const char* function) {
-  if (x.is_constant() && y.is_constant()) {
-    Val less = compare(s, "<", x, y);
+  auto is_known = [](const Val& v) { return v.is_constant() && !(v.is<double>() && std::isnan(v.as<double>())); };
+  if (is_known(x) && is_known(y)) {
+    const Val a = as_scalars(x), b = as_scalars(y), less = compare(s, "<", a, b);
     if (less.is_poison()) return {};
-    return truth(less) == (opcode == ir::Opcode::Minimum) ? x : y;
+    return truth(less) == (opcode == ir::Opcode::Minimum) ? in_common_type(s, a, b) : in_common_type(s, b, a);
   }
   // Arguments are values first: unlike an operator's, a literal is not weak.
   ir::Value *a = to_value(s, x, fmt::format("an argument of {}", function)),
@@ -201,7 +204,7 @@ Val fn_full(Sema& s, Args args) {
   }
   Val scalar = convert(s, value, ir::Type::scalar(*elem));
   if (scalar.is_poison()) return {};
-  if (!value.is_value()) return constant(s, ir::Type::tile(*elem, *shape), value);
+  if (!value.is_value()) return constant(s, ir::Type::tile(*elem, *shape), value.typed ? in_own_type(value) : value);
   return shape->empty() ? scalar : Val(s.builder.splat(scalar.value(), *shape));
 }
 
@@ -222,7 +225,7 @@ Val fn_cast(Sema& s, Args args) {
   const ir::Type* target = args[1].is<DType>() ? &args[1].as<DType>().type : nullptr;
   bool number = args[0].is<bool>() || args[0].is<Int>() || args[0].is<double>();
   if (number && target && target->is_scalar() && !target->pointer && !bitcast && args[2].is<None>())
-    return constant(s, *target, args[0]);
+    return constant(s, *target, in_own_type(args[0]));
   ir::Value* x = to_value(s, args[0], "the input of a cast");
   if (!x) return {};
   if (target && target->pointer) {
@@ -290,8 +293,11 @@ Val fn_extra_cuda_convert_custom_float8_sm80(Sema& s, Args args) {
 // ------------------------------------------------------------------------------------------------------ arithmetic
 
 Val fn_where(Sema& s, Args args) {
-  if (args[0].is_constant() && args[1].is_constant() && args[2].is_constant())
-    return truth(args[0]) ? args[1] : args[2];
+  if (args[0].is_constant() && args[1].is_constant() && args[2].is_constant()) {
+    const bool numbers = is_number(args[1]) && is_number(args[2]);
+    const Val &chosen = truth(args[0]) ? args[1] : args[2], &other = truth(args[0]) ? args[2] : args[1];
+    return numbers ? in_common_type(s, chosen, other) : chosen;
+  }
   ir::Value* c =
       args[0].is_constant() ? s.builder.constant(ir::Type::scalar(Elem::I1), truth(args[0])) : to_value(s, args[0]);
   auto xy = operands(s, "where", args[1], args[2], {.pointers = true, .float8 = true});
@@ -317,9 +323,19 @@ Val fn_clamp(Sema& s, Args args) {
   return low.is_poison() ? Val() : select_extreme(s, low, args[2], *nan, ir::Opcode::Minimum, "clamp");
 }
 
-Val fn_add(Sema& s, Args args) { return binary(s, "+", args[0], args[1]); }
-Val fn_sub(Sema& s, Args args) { return binary(s, "-", args[0], args[1]); }
-Val fn_mul(Sema& s, Args args) { return binary(s, "*", args[0], args[1]); }
+namespace {
+
+// Two numbers are scalars here, unlike an operator's.
+Val binary_of_arguments(Sema& s, std::string_view op, Args args) {
+  const bool numbers = is_number(args[0]) && is_number(args[1]);
+  return numbers ? binary(s, op, as_scalars(args[0]), as_scalars(args[1])) : binary(s, op, args[0], args[1]);
+}
+
+}  // namespace
+
+Val fn_add(Sema& s, Args args) { return binary_of_arguments(s, "+", args); }
+Val fn_sub(Sema& s, Args args) { return binary_of_arguments(s, "-", args); }
+Val fn_mul(Sema& s, Args args) { return binary_of_arguments(s, "*", args); }
 
 Val fn_fdiv(Sema& s, Args args) {
   ir::Value *x = to_value(s, args[0], "an argument of fdiv"), *y = to_value(s, args[1], "an argument of fdiv");

@@ -17,6 +17,16 @@ bool literal_fits(const Val& literal, Elem elem);
 /// The type in which two operands are combined, `literal` ones of which take the other's where they can; nullopt where
 /// there is none: integers differ in sign and a division minds, or a float8 meets an integer.
 std::optional<Elem> computation_type(Elem a, bool a_literal, Elem b, bool b_literal, bool division);
+/// binary(), compare() and unary() of numbers of which one is typed: in the type that both come to, where integers wrap
+/// around, quotients of integers are rounded toward zero and floats to float32. The result is a typed number if its
+/// value says that type, too, else a scalar.
+Val binary_of_typed(Sema& s, std::string_view op, const Val& lhs, const Val& rhs);
+Val compare_typed(Sema& s, std::string_view op, const Val& lhs, const Val& rhs);
+Val unary_of_typed(Sema& s, std::string_view op, const Val& x);
+/// The first of two numbers in the type that a choice between both has.
+Val in_common_type(Sema& s, const Val& chosen, const Val& other);
+/// A number as it is in the type that it has by itself: most floats have float32's digits.
+Val in_own_type(const Val& number);
 /// A number as a constant of `type`, scalar or splat; integers wrap.
 ir::Value* constant(Sema& s, const ir::Type& type, const Val& literal);
 /// x itself, or float32 for a bfloat16.

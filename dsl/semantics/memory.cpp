@@ -83,7 +83,7 @@ ir::Value* element_value(Sema& s, const Val& x, const ir::Value* ptr, Elem elem,
   ir::Value* v = x.is_value() || !x.is_constant() ? to_value(s, x, what) : nullptr;
   if (!v && x.is_constant()) {
     if (!x.is<bool>() && !x.is<Int>() && !x.is<double>()) return to_value(s, x, what);
-    v = constant(s, ir::Type::scalar(elem), x);
+    v = constant(s, ir::Type::scalar(elem), in_own_type(x));
   }
   if (!v) return nullptr;
   if (!repeats_to(v->type.shape, ptr->type.shape)) {

@@ -246,6 +246,11 @@ Elem literal_type(const Val& x) {
   return Elem::U64;
 }
 
+Val in_own_type(const Val& number) {
+  if (!number.is<double>() || literal_type(number) != Elem::F32) return number;
+  return double(float(number.as<double>()));
+}
+
 bool check_literal(Sema& s, const Val& literal) {
   if (!literal.is<Int>() || literal_fits(literal, literal_type(literal))) return true;
   s.error(fmt::format("the integer {} does not fit 64 bits", literal.as<Int>()));
@@ -338,7 +343,7 @@ std::optional<std::pair<ir::Value*, ir::Value*>> operands(Sema& s, std::string_v
   }
   for (const Val* x : {&lhs, &rhs})
     if (!check_literal(s, *x)) return std::nullopt;
-  auto weak = [&](const Val& x) { return !x.is_value() && !rules.typed_literals; };
+  auto weak = [&](const Val& x) { return !x.is_value() && !x.typed && !rules.typed_literals; };
   auto type = computation_type(elem_of(lhs), weak(lhs), elem_of(rhs), weak(rhs), rules.division);
   if (type ? is_float8(*type) && !rules.float8 : is_float8(elem_of(lhs)) || is_float8(elem_of(rhs))) {
     const OnPage on_page(s.diags, page::kFloat8);
@@ -359,8 +364,7 @@ std::optional<std::pair<ir::Value*, ir::Value*>> operands(Sema& s, std::string_v
   }
   auto value = [&](const Val& x) {
     if (x.is_value()) return cast_to(s, x.value(), *type);
-    const bool narrow = !weak(x) && x.is<double>() && literal_type(x) == Elem::F32;
-    return constant(s, ir::Type::scalar(*type), narrow ? Val(double(float(x.as<double>()))) : x);
+    return constant(s, ir::Type::scalar(*type), weak(x) ? x : in_own_type(x));
   };
   ir::Value *a = value(lhs), *b = value(rhs);
   if (!broadcast_pair(s, a, b)) return std::nullopt;
@@ -418,7 +422,8 @@ Val binary(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
                    (lhs.is<BlockView>() ? lhs : rhs).as<BlockView>().is_pointer()
                        ? "tl.advance(p, offsets) moves a block pointer"
                        : "a descriptor stays as it is: desc.load(offsets) says which block");
-  if (!lhs.is_value() && !rhs.is_value()) return fold_binary(s, op, lhs, rhs);
+  if (!lhs.is_value() && !rhs.is_value())
+    return lhs.typed || rhs.typed ? binary_of_typed(s, op, lhs, rhs) : fold_binary(s, op, lhs, rhs);
   bool lhs_ptr = lhs.is_value() && lhs.value()->type.pointer, rhs_ptr = rhs.is_value() && rhs.value()->type.pointer;
   if (op == "+" && lhs_ptr && !rhs_ptr) return pointer_offset(s, lhs, rhs, false);
   if (op == "+" && rhs_ptr && !lhs_ptr) return pointer_offset(s, rhs, lhs, false);
@@ -473,7 +478,7 @@ Val compare(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
   if (lhs.is_poison() || rhs.is_poison()) return {};
   if (op == "is" || op == "is not") {
     // A run-time value is never the same object as a constant, as with Triton; 1 is neither 1.0 nor True.
-    bool known = !lhs.is_value() && !rhs.is_value() && lhs.v.index() == rhs.v.index();
+    bool known = !lhs.is_value() && !rhs.is_value() && lhs.v.index() == rhs.v.index() && lhs.typed == rhs.typed;
     return (known && equal(lhs, rhs)) == (op == "is");
   }
   if (op == "in" || op == "not in") {
@@ -484,11 +489,14 @@ Val compare(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
     for (const Val& item : *rhs.as<TupleVal>().items) found |= equal(lhs, item);
     return found == (op == "in");
   }
+  if (is_number(lhs) && is_number(rhs) && (lhs.typed || rhs.typed)) return compare_typed(s, op, lhs, rhs);
   if (!lhs.is_value() && !rhs.is_value()) {
     if (op == "==") return equal(lhs, rhs);
     if (op == "!=") return !equal(lhs, rhs);
     auto o = order(lhs, rhs);
     if (!o) return s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)));
+    auto is_nan = [](const Val& x) { return x.is<double>() && std::isnan(x.as<double>()); };
+    if (is_nan(lhs) || is_nan(rhs)) return false;
     return op == "<" ? *o < 0 : op == "<=" ? *o <= 0 : op == ">" ? *o > 0 : *o >= 0;
   }
   // None, strings and types differ from every run-time value.
@@ -510,12 +518,13 @@ Val unary(Sema& s, std::string_view op, const Val& x) {
   const OnPage on_page(s.diags, page::kOperators);
   if (x.is_poison()) return {};
   if (op == "not") {
-    if (!x.is_value()) return !truth(x);
+    if (!x.is_value()) return x.typed ? as_scalars(!truth(x)) : Val(!truth(x));
     ir::Value* b = to_bool(s, x.value());
     return b ? Val(s.builder.bit_xor(b, s.builder.constant(b->type, 1))) : Val();
   }
   if (!x.is_value()) {
     if (!is_number(x)) return s.error(fmt::format("unary '{}' is not defined for {}", op, describe(x)));
+    if (x.typed) return unary_of_typed(s, op, x);
     if (op == "+") return x.is<bool>() ? Val(as_int(x)) : x;
     if (op == "-" && x.is<double>()) return -x.as<double>();
     if (op == "-") return -as_int(x);

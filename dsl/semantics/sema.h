@@ -47,11 +47,6 @@ struct Sema {
 
 /// + - * / // % ** & | ^ << >> @
 Val binary(Sema& s, std::string_view op, const Val& lhs, const Val& rhs);
-/// The same of compile-time numbers, of which those that are typed are scalars, as Triton makes them of what is
-/// assigned to a name. They are computed in the type that both come to, where integers wrap around, quotients of
-/// integers are rounded toward zero and floats to float32. The result is a number if its value says that type, too,
-/// else a scalar.
-Val binary_of_typed(Sema& s, std::string_view op, const Val& lhs, bool lhs_typed, const Val& rhs, bool rhs_typed);
 /// The divisor of integers that come at run time: a 0 that compile-time values make is warned of at `where`, since
 /// Triton compiles kernels that do not use the result, and becomes a value. Others as they are.
 Val divisor_of_values(Sema& s, const Val& dividend, const Val& divisor, Loc where);

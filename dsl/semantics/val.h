@@ -96,7 +96,11 @@ struct Val {
   std::variant<Poison, None, Slice, bool, Int, double, std::string, DType, TupleVal, BlockView, FunctionRef, HostRef,
                ir::Value*>
       v;
-  /// A compile-time value that behaves as a weak literal in arithmetic with IR values. An IR value keeps false.
+  /// Of a number, a scalar of the kernel whose value is known, as Triton makes one of what is assigned to a name: it
+  /// has the type that its value has by itself (int32, float32, ...) and computes in it, also at compile time. Other
+  /// numbers are literals and constexprs: Python's among themselves, and where they meet a value they take its type.
+  bool typed = false;
+
   Val() : v(Poison{}) {}
   template <class T>
   requires(!std::is_same_v<std::remove_cvref_t<T>, Val>) Val(T&& x)

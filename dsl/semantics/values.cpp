@@ -216,7 +216,7 @@ Val convert(Sema& s, const Val& x, const ir::Type& type) {
   ir::Value* v = nullptr;
   if (is_number(x)) {
     if (type.pointer) return s.error(fmt::format("cannot convert {} to {}", describe(x), type_name(type)));
-    v = constant(s, type.element(), x);
+    v = constant(s, type.element(), x.typed ? in_own_type(x) : x);
   } else {
     v = to_value(s, x);
     if (!v) return {};

@@ -107,9 +107,9 @@ def literals(x, s):
 #   %2 = constant {value = 0.5} : f16
 #   %3 = mul %1, %2 : f16
 #   store %0, %3
-#   %4 = constant {value = 0.5} : f32
-#   %5 = cast %1 : f32
-#   %6 = mul %5, %4 : f32
+#   %4 = cast %1 : f32
+#   %5 = constant {value = 0.5} : f32
+#   %6 = mul %4, %5 : f32
 #   %7 = cast %6 : f16
 #   store %0, %7
 #   %8 = constant {value = 0.5} : f16
