@@ -45,7 +45,9 @@ bool Checker::eval_arguments(const Expr& e, std::vector<Argument>& args) {
       continue;
     }
     Val rest = eval(*child.children[0]);
-    if (const auto* tuple = rest.get_if<dsl::TupleVal>()) {
+    if (!may_iterate(rest, true, child.loc)) {
+      ok = false;
+    } else if (const auto* tuple = rest.get_if<dsl::TupleVal>()) {
       for (const Val& item : *tuple->items) args.push_back({{}, item, child.loc});
     } else {
       ok = false;
@@ -322,6 +324,7 @@ Val Checker::static_assert_(const std::vector<Argument>& args, Loc loc) {
 Val Checker::call_min_max(const std::string& name, const std::vector<Argument>& args, Loc loc) {
   std::vector<Val> values;
   const auto* tuple = args.size() == 1 ? args[0].value.get_if<dsl::TupleVal>() : nullptr;
+  if (tuple && !may_iterate(args[0].value, true, loc)) return Val();
   if (tuple) values = *tuple->items;
   if (!tuple)
     for (const Argument& a : args) values.push_back(a.value);

@@ -127,7 +127,7 @@ Val Checker::eval_tuple(const Expr& e) {
       continue;
     }
     Val rest = eval(*child->children[0]);
-    if (rest.is_poison()) return rest;
+    if (rest.is_poison() || !may_iterate(rest, true, child->loc)) return Val();
     const auto* tuple = rest.get_if<dsl::TupleVal>();
     if (!tuple) return error(child->loc, fmt::format("'*' takes a tuple, found {}", dsl::describe(rest)));
     items.insert(items.end(), tuple->items->begin(), tuple->items->end());
@@ -196,6 +196,7 @@ Val Checker::compare_pair(const Expr& e, const std::string& op, const Val& lhs, 
   if (lhs.is_poison() || rhs.is_poison()) return Val();
   sema_.at(e.loc);
   if (op == "in" || op == "not in") {
+    if (host_ && !may_iterate(rhs, true, e.loc)) return Val();
     bool found = false;
     const auto* tuple = rhs.get_if<dsl::TupleVal>();
     if (lhs.is<std::string>() && rhs.is<std::string>()) {
@@ -218,7 +219,8 @@ Val Checker::compare_pair(const Expr& e, const std::string& op, const Val& lhs, 
     return found == (op == "in");
   }
   if (host_ && (op == "==" || op == "!=")) return host_equal(lhs, rhs) == (op == "==");
-  if (host_ && (op == "is" || op == "is not") && (is_changeable(lhs) || is_changeable(rhs)))
+  if (host_ && (op == "is" || op == "is not") &&
+      (is_changeable(lhs) || is_changeable(rhs) || is_iterator(lhs) || is_iterator(rhs)))
     return (identity_of(lhs) == identity_of(rhs)) == (op == "is");
   if (lhs.is<dsl::None>() || rhs.is<dsl::None>()) {
     bool both = lhs.is<dsl::None>() && rhs.is<dsl::None>();
@@ -380,6 +382,7 @@ Val Checker::eval_subscript(const Expr& e) {
                  fmt::format("call it: {}(...)", f->name));
   auto indices = eval_index(e);
   if (!indices || base.is_poison()) return Val();
+  if (is_iterator(base)) return error(e.loc, "an iterator, as zip() and map() give, has no places", "list(...) has");
   if (const auto* f = base.get_if<FunctionRef>();
       f && f->name == "os.environ" && indices->size() == 1 && indices->front().is<std::string>()) {
     const std::string& name = indices->front().as<std::string>();

@@ -129,8 +129,11 @@ std::optional<Val> Checker::host_member(std::string_view module, std::string_vie
 Val Checker::make_iterator(Val items, std::vector<Val> sources, bool once, bool in_order) {
   const auto* tuple = items.get_if<dsl::TupleVal>();
   if (!tuple || !host_) return items;
-  std::erase_if(iterators_,
-                [](const auto& i) { return i.second.self.template as<dsl::TupleVal>().items.use_count() == 1; });
+  if (iterators_.size() >= most_iterators_) {
+    std::erase_if(iterators_,
+                  [](const auto& i) { return i.second.self.template as<dsl::TupleVal>().items.use_count() == 1; });
+    most_iterators_ = std::max<size_t>(64, 2 * iterators_.size());
+  }
   Iterator made{.self = items, .once = once, .in_order = in_order};
   for (const Val& source : sources) {
     if (is_changeable(source)) made.sources.push_back(source);
@@ -141,6 +144,21 @@ Val Checker::make_iterator(Val items, std::vector<Val> sources, bool once, bool 
   }
   iterators_[tuple->items.get()] = std::move(made);
   return items;
+}
+
+Val Checker::make_late_iterator(Val items, std::vector<Val> sources, NameSet names) {
+  if (!items.is<dsl::TupleVal>() || !host_) return items;
+  for (const auto& [name, binding] : frame_->scope)
+    if (names.contains(name)) sources.push_back(binding.value);
+  Val iterator = make_iterator(std::move(items), std::move(sources), true, false);
+  if (!names.empty())
+    frame_->readers.push_back({.names = std::move(names), .iterator = iterator.as<dsl::TupleVal>().items});
+  return iterator;
+}
+
+bool Checker::is_iterator(const Val& v) const {
+  const auto found = iterators_.find(identity_of(v));
+  return found != iterators_.end() && found->second.once;
 }
 
 bool Checker::may_iterate(const Val& items, bool starts, Loc loc) {
@@ -217,6 +235,11 @@ NameSet assigned_by_clauses(const Expr& comprehension) {
   return names;
 }
 
+NameSet parameters_of(const dsl::HostObject& lambda) {
+  const std::vector<std::string>& names = static_cast<const FunctionObject&>(lambda).lambda->names;
+  return {names.begin(), names.end()};
+}
+
 }  // namespace
 
 Val Checker::host_expression(const Expr& e) {
@@ -232,7 +255,20 @@ Val Checker::host_expression(const Expr& e) {
       captured.insert(name);
     }
     Val lambda = make_host(std::move(object));
-    frame_->readers.push_back({lambda.as<dsl::HostRef>(), std::move(captured)});
+    const dsl::HostRef& made = lambda.as<dsl::HostRef>();
+    // What is no parameter of a lambda around it is a name of the frame that has that one.
+    const dsl::HostObject* around = frame_->lambda;
+    for (Frame* f = frame_->parent; f && around; f = f->parent) {
+      const auto reader = std::find_if(f->readers.begin(), f->readers.end(),
+                                       [&](const NameReader& r) { return r.lambda.lock().get() == around; });
+      if (reader == f->readers.end()) continue;
+      NameSet outer;
+      for (const std::string& name : captured)
+        if (reader->names.contains(name) && !parameters_of(*around).contains(name)) outer.insert(name);
+      f->readers.push_back({.names = std::move(outer), .lambda = made});
+      around = f->lambda;
+    }
+    frame_->readers.push_back({.names = std::move(captured), .lambda = made});
     return lambda;
   }
   DictObject dict;
@@ -254,9 +290,10 @@ Val Checker::host_expression(const Expr& e) {
     return make_host(std::move(dict));
   }
   std::vector<Val> items;
+  const Val source = eval(*e.children[2]);
   Scope outside = frame_->scope;
   std::vector<NameReader> readers = std::exchange(frame_->readers, {});
-  bool ok = comprehend(e, 0, [&] {
+  bool ok = comprehend(e, 0, source, [&] {
     Val item = eval(*e.children[0]);
     if (item.is_poison()) return false;
     if (e.text == "{") {
@@ -276,15 +313,27 @@ Val Checker::host_expression(const Expr& e) {
   }
   frame_->readers = std::move(readers);
   if (!ok) return Val();
-  return e.text == "{" ? make_host(std::move(dict)) : dsl::make_list(std::move(items));
+  if (e.text == "{") return make_host(std::move(dict));
+  if (e.text != "(" || !host_) return dsl::make_list(std::move(items));
+  NameSet names;  // the source of the first clause is asked for at once
+  for (size_t child = 0; child < e.children.size(); ++child)
+    if (child != 2) names_read(*e.children[child], names);
+  for (const std::string& name : assigned_by_clauses(e)) names.erase(name);
+  std::erase_if(names, [&](const std::string& name) { return !frame_->scope.contains(name); });
+  return make_late_iterator(dsl::make_tuple(std::move(items)), {source}, std::move(names));
 }
 
 // A lambda reads what its names are when it is called. In a kernel that depends on branches and loops, and one that
 // held itself would be kept for ever.
 void Checker::bind_in_lambdas(const std::string& name, const Binding& binding) {
-  std::erase_if(frame_->readers, [](const NameReader& reader) { return reader.lambda.expired(); });
+  std::erase_if(frame_->readers, [](const NameReader& r) { return r.lambda.expired() && r.iterator.expired(); });
   for (const NameReader& reader : frame_->readers) {
     if (!reader.names.contains(name)) continue;
+    if (const auto items = reader.iterator.lock()) {
+      if (const auto found = iterators_.find(items.get()); found != iterators_.end())
+        found->second.changed = found->second.changed_ahead = true;
+      continue;
+    }
     if (host_ && !count_made(1, binding.loc)) return;
     const Val object = reader.lambda.lock();
     const auto captured = const_cast<FunctionObject*>(get_host<FunctionObject>(object))->scope.find(name);
@@ -295,20 +344,20 @@ void Checker::bind_in_lambdas(const std::string& name, const Binding& binding) {
   }
 }
 
-bool Checker::comprehend(const Expr& e, size_t clause, const std::function<bool()>& element) {
+bool Checker::comprehend(const Expr& e, size_t clause, const Val& source, const std::function<bool()>& element) {
   if (clause == e.operators.size()) return host_step(e.loc) && element();
   size_t child = 1;
   for (size_t i = 0; i < clause; ++i) child += e.operators[i] == "for" ? 2 : 1;
   if (e.operators[clause] != "for") {
     Val condition = eval(*e.children[child]);
     if (condition.is_poison()) return false;
-    return !dsl::truth(condition) || comprehend(e, clause + 1, element);
+    return !dsl::truth(condition) || comprehend(e, clause + 1, source, element);
   }
-  const Expr& source = *e.children[child + 1];
-  return for_each(eval(source), source.loc, [&](const Val& item) {
+  const Expr& from = *e.children[child + 1];
+  return for_each(clause == 0 ? source : eval(from), from.loc, [&](const Val& item) {
     const size_t errors = diags_.size();
     assign(*e.children[child], item);
-    return diags_.size() == errors && comprehend(e, clause + 1, element);
+    return diags_.size() == errors && comprehend(e, clause + 1, source, element);
   });
 }
 
@@ -383,6 +432,7 @@ Val Checker::host_subscript(const dsl::HostRef& object, const Expr& e) {
 
 // Python's ==, in which a list equals no tuple; in a kernel lists are tuples.
 bool Checker::host_equal(const Val& a, const Val& b) {
+  if (is_iterator(a) || is_iterator(b)) return identity_of(a) == identity_of(b);
   const auto *x = a.get_if<dsl::TupleVal>(), *y = b.get_if<dsl::TupleVal>();
   if (x && y)
     return x->is_list == y->is_list && x->items->size() == y->items->size() &&

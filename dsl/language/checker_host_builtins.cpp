@@ -58,7 +58,18 @@ struct Checker::HostBuiltin {
     if (row == table().end()) return std::nullopt;
     if (row->second.takes != Takes::Anything && !arguments_fit(row->second.takes)) return Val();
     Val result = (this->*row->second.method)();
-    return gives_iterator() ? checker.make_iterator(std::move(result), sources(), true, is_in_order()) : result;
+    if (!gives_iterator()) return result;
+    const auto* function = args.empty() ? nullptr : get_host<FunctionObject>(args[0].value);
+    if (!function) return checker.make_iterator(std::move(result), sources(), true, is_in_order());
+    std::vector<Val> read = sources();
+    NameSet names;
+    for (const auto& [read_name, binding] : function->scope) {
+      read.push_back(binding.value);
+      names.insert(read_name);
+    }
+    if (function->lambda)
+      for (const std::string& parameter : function->lambda->names) names.erase(parameter);
+    return checker.make_late_iterator(std::move(result), std::move(read), std::move(names));
   }
 
  private:

@@ -146,6 +146,7 @@ Val Checker::call_host(const FunctionObject& function, std::vector<Argument> arg
   frame_ = &frame;
   Val result = dsl::None{};
   if (function.lambda) {
+    frame.lambda = &function;
     result = eval(*function.lambda->children[0]);
   } else {
     result = with_note(loc, fmt::format("in the call of '{}'", function.function->name), [&] {

@@ -76,10 +76,11 @@ struct ResultForm {
   std::vector<ir::Type> types;
 };
 
-/// A lambda, and what it reads of the names of a frame.
+/// A lambda or an iterator, and what it reads of the names of a frame.
 struct NameReader {
-  std::weak_ptr<const dsl::HostObject> lambda;
   NameSet names;
+  std::weak_ptr<const dsl::HostObject> lambda = {};
+  std::weak_ptr<const std::vector<Val>> iterator = {};  ///< its items, of those that have not been asked for
 };
 
 /// One activation of a function, or the evaluation of a module-level expression (function is null).
@@ -90,8 +91,9 @@ struct Frame {
   std::vector<Val> arguments;      ///< of a jit function, as the call gives them
   std::vector<LoopContext> loops;  ///< the innermost last
   std::vector<NameReader> readers;
-  bool is_kernel = false;               ///< returns nothing
-  std::optional<ResultForm> ruled_out;  ///< see Checker::note_ruled_out
+  const dsl::HostObject* lambda = nullptr;  ///< that is called
+  bool is_kernel = false;                   ///< returns nothing
+  std::optional<ResultForm> ruled_out;      ///< see Checker::note_ruled_out
 };
 
 /// How statements end.
@@ -409,12 +411,18 @@ class Checker {
   std::optional<Val> host_member(std::string_view module, std::string_view name) const;
   /// Dict, Lambda, Comprehension.
   Val host_expression(const Expr& e);
-  /// Runs `element` for each combination of the clauses from `clause` on, until it returns false.
-  bool comprehend(const Expr& e, size_t clause, const std::function<bool()>& element);
+  /// Runs `element` for each combination of the clauses from `clause` on, until it returns false. `source`: of the
+  /// first.
+  bool comprehend(const Expr& e, size_t clause, const Val& source, const std::function<bool()>& element);
   std::optional<std::vector<Val>> iterate(const Val& v, Loc loc);
   /// What zip(), map() and their kin give, in Python an iterator over `sources`: its items come once (of keys() and
   /// the like, `once` is false), and not if a source changes before. `in_order`: see Iterator.
   Val make_iterator(Val items, std::vector<Val> sources, bool once, bool in_order);
+  /// The same of what a generator, or a function that map() calls, makes when an item is asked for: an error where what
+  /// it reads, names or what they hold, changes before.
+  Val make_late_iterator(Val items, std::vector<Val> sources, NameSet names);
+  /// Whether the value is an iterator that gives its items once.
+  bool is_iterator(const Val& v) const;
   /// False after an error: it has been used up, or a source has changed. `starts`: its items are asked for.
   bool may_iterate(const Val& items, bool starts, Loc loc);
   /// Runs `element` for each item, until it returns false; also for those that a list gets meanwhile, as in Python.
@@ -510,6 +518,7 @@ class Checker {
     size_t given = SIZE_MAX;     ///< items, to the loop over it that has fewest; more than there are where none runs
   };
   std::map<const void*, Iterator> iterators_;  ///< by what identity_of() gives
+  size_t most_iterators_ = 64;                 ///< beyond so many, those that nobody holds are dropped
   struct Kept {
     std::string what;
     Val value;  ///< keeps the addresses of its parts from being taken again

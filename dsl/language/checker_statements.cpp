@@ -143,6 +143,10 @@ void Checker::assign(const Expr& target, const Val& value) {
 
 // a, *b, c = value: the starred name takes what the others leave. In a kernel values may be left over, as in Triton.
 void Checker::unpack(const Expr& target, const Val& value) {
+  if (host_ && !may_iterate(value, true, target.loc)) {
+    for (const ExprPtr& child : target.children) assign(*child, Val());
+    return;
+  }
   const auto* tuple = value.get_if<dsl::TupleVal>();
   const size_t names = target.children.size(), found = tuple ? tuple->items->size() : 0;
   auto is_starred = [](const ExprPtr& c) { return c->kind == Expr::Kind::Starred; };

@@ -143,8 +143,13 @@ Val fold_binary(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
 std::optional<int> order(const Val& lhs, const Val& rhs) {
   auto three_way = [](auto a, auto b) { return a < b ? -1 : a > b ? 1 : 0; };
   if (is_number(lhs) && is_number(rhs)) {
-    if (lhs.is<double>() || rhs.is<double>()) return three_way(as_double(lhs), as_double(rhs));
-    return three_way(as_int(lhs), as_int(rhs));
+    if (lhs.is<double>() && rhs.is<double>()) return three_way(lhs.as<double>(), rhs.as<double>());
+    if (lhs.is<double>()) return -*order(rhs, lhs);
+    if (!rhs.is<double>()) return three_way(as_int(lhs), as_int(rhs));
+    const double real = rhs.as<double>();  // exact, as in Python
+    if (!std::isfinite(real)) return three_way(0.0, real);
+    const int whole = three_way(as_int(lhs), Int::truncate(real));
+    return whole ? whole : three_way(std::trunc(real), real);
   }
   if (lhs.is<std::string>() && rhs.is<std::string>()) return three_way(lhs.as<std::string>(), rhs.as<std::string>());
   if (!lhs.is<TupleVal>() || !rhs.is<TupleVal>()) return std::nullopt;

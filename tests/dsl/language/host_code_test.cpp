@@ -436,9 +436,34 @@ TEST(HostCode, WhatOthersWouldSeeDoesNotChange) {
       {"def f():\n  x = [1]\n  for i, v in enumerate(x):\n    x.append(v)\n",
        "a list or dict changes before an iterator over it has given its items"},
       {"def f():\n  d = {'a': 1}\n  for k in d:\n    d[k + 'a'] = 1\n",
-       "the dict gets other keys while a loop runs over them"}};
+       "the dict gets other keys while a loop runs over them"},
+      {"def f():\n  z = map(lambda v: v, [1, 2])\n  a, b = z\n  return [*z]\n",
+       "an iterator, as zip() and map() give, has its items once"},
+      {"def f():\n  z = zip([1], [2])\n  return [1 in z, 1 in z]\n",
+       "an iterator, as zip() and map() give, has its items once"},
+      {"def f():\n  z = (v for v in [1, 2])\n  return [max(z), len(list(z))]\n",
+       "an iterator, as zip() and map() give, has its items once"},
+      {"def f():\n  z = zip([1], [2])\n  return z[0]\n", "an iterator, as zip() and map() give, has no places"},
+      {"def f():\n  k = 1\n  m = map(lambda v: v + k, [1])\n  k = 2\n  return list(m)\n",
+       "a list or dict changes before an iterator over it has given its items"},
+      {"def f():\n  k = [1]\n  m = (v + k[0] for v in [1])\n  k[0] = 2\n  return list(m)\n",
+       "a list or dict changes before an iterator over it has given its items"}};
   for (const auto& [text, message] : cases)
     EXPECT_NE(error_of(text).find(message), std::string::npos) << text << error_of(text);
+}
+
+// The names of a lambda within another are those of the function around both.
+TEST(HostCode, LambdasInLambdas) {
+  auto tune = autotune(
+      "def f():\n"
+      "  n = 1\n"
+      "  outer = lambda k: (lambda: n + k)\n"
+      "  inner = outer(10)\n"
+      "  n, k = 2, 5\n"
+      "  return inner() * 100 + outer(20)()\n"
+      "@triton.autotune([triton.Config({'BLOCK': f()})], ['n'])");
+  ASSERT_TRUE(tune);
+  EXPECT_EQ(configs_text(tune->configs), "BLOCK=1222 num_warps=4 num_stages=3\n");
 }
 
 // 2^60 items, by as many ways: the text of a key is made of each tuple once.

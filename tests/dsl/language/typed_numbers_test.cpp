@@ -1,5 +1,5 @@
-// Numbers known at compile time: which are scalars, which have a type, and which are numbers of Python. What is expected
-// is what Triton compiles these kernels to.
+// Numbers known at compile time: which are scalars, which have a type, and which are numbers of Python. What is
+// expected is what Triton compiles these kernels to.
 #include <climits>
 
 #include "tests/dsl/language/kernel_fixture.h"
