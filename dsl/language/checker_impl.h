@@ -3,6 +3,7 @@
 //
 //   checker.cpp              entry points, specialisation, diagnostics
 //   checker_names.cpp        what a name means: scopes, globals, imports, modules
+//   checker_globals.cpp      globals that statements of the module change
 //   checker_imports.cpp      names of other files, classes
 //   checker_expressions.cpp  expressions
 //   checker_text.cpp         f-strings, methods of strings
@@ -201,11 +202,17 @@ class Checker {
   template <class Body>
   auto in_file(const SourceFile* file, const Body& body);
   /// What a name of the module stands for, imports included; nothing if it has none. `use` is where it is asked for.
-  /// What statements of the module may change: what they assign, call methods of and give to functions of the file.
-  void collect_changed(std::span<const StmtPtr> statements, std::vector<std::string>& names);
-  /// The globals that are changed in statements with this one, or that are changed and have its list or dict.
-  NameSet changed_together(const std::string& name);
+  /// What statements of the module change if anything: what they assign, call methods of and give to functions of the
+  /// file.
+  void collect_changed(std::span<const StmtPtr> statements, NameSet& names);
+  /// The value of a global, behind the statements of the module that may change it.
   Val changed_global(const Global& global);
+  /// The globals that statements of the file mention, or functions that they call, together with that one where a
+  /// statement that may change one is among them; null for others.
+  std::shared_ptr<const NameSet> changed_together(const std::string& name);
+  /// What a global has while the statements of its module run; poison for one that has no value yet. Nothing for
+  /// others.
+  std::optional<Val> running_global(const std::string& name) const;
   /// That another value of a global counts for want of knowing the condition of this one.
   void warn_undecided(const Global& global);
   std::optional<Val> module_name(const std::string& name, const Expr& use);
@@ -500,6 +507,17 @@ class Checker {
   std::map<const Global*, Val> globals_;
   std::set<const Global*> evaluating_;
   std::map<const Expr*, std::optional<bool>> conditions_;
+  struct GlobalGroups {
+    std::map<std::string, std::shared_ptr<const NameSet>, std::less<>> of_names;  ///< see changed_together()
+    std::vector<NameSet> of_changes;                                              ///< what Module::changes mention
+  };
+  std::map<const SourceFile*, GlobalGroups> together_;
+  /// The module of which statements run.
+  struct RunningModule {
+    const SourceFile* file = nullptr;
+    const Frame* frame = nullptr;
+    std::shared_ptr<const NameSet> globals = {};
+  } running_;
   const Expr* statement_ = nullptr;  ///< a call that stands as a statement: what it gives is not used
   bool untyped_ = false;             ///< a check without types: what only a launch needs to know is warned of
   int unknown_ = 0;  ///< conditions around the current statement that are unknown: it may never be reached

@@ -275,6 +275,7 @@ void Checker::warn_undecided(const Global& global) {
 
 std::optional<Val> Checker::module_name(const std::string& name, const Expr& use) {
   if (const Constexpr* given = file_->given(name)) return dsl::to_val(*given);
+  if (const auto value = running_global(name)) return *value;
   const Module& m = module();
   const Global* own = nullptr;             // the name is used in its own value, where it means what it was before
   const Global* undecided = nullptr;       // a later one under a condition that is not known
@@ -330,83 +331,6 @@ std::optional<std::string> Checker::missing_star() const {
     if (!resolve_path(path) && !file_->imported(path)) return path;
   }
   return std::nullopt;
-}
-
-namespace {
-
-/// The names whose values an expression gives as they are, in containers too.
-void names_handed_on(const Expr& e, std::vector<std::string>& names) {
-  if (e.kind == Expr::Kind::Name) names.push_back(e.text);
-  if (e.kind == Expr::Kind::Tuple || e.kind == Expr::Kind::List || e.kind == Expr::Kind::Dict)
-    for (const ExprPtr& child : e.children) names_handed_on(*child, names);
-}
-
-}  // namespace
-
-void Checker::collect_changed(std::span<const StmtPtr> statements, std::vector<std::string>& names) {
-  collect_assigned(statements, nullptr, true, names);
-  for (const StmtPtr& s : statements) {
-    collect_changed(s->body, names);
-    collect_changed(s->orelse, names);
-    if (s->kind != Stmt::Kind::Expr || s->value->kind != Expr::Kind::Call) continue;
-    const Expr& callee = *s->value->children[0];
-    if (callee.kind == Expr::Kind::Attribute && callee.children[0]->kind == Expr::Kind::Name)
-      names.push_back(callee.children[0]->text);
-    if (callee.kind != Expr::Kind::Name || !file_->host_function(callee.text)) continue;
-    for (size_t i = 1; i < s->value->children.size(); ++i) names_handed_on(*s->value->children[i], names);
-    for (const Keyword& k : s->value->keywords) names_handed_on(*k.value, names);
-  }
-}
-
-NameSet Checker::changed_together(const std::string& name) {
-  NameSet together{name}, changed;
-  std::vector<std::vector<std::string>> groups;  // of names that belong together if one of them does
-  for (const GlobalChange& change : module().changes) {
-    collect_changed({&change.statement, 1}, groups.emplace_back());
-    changed.insert(groups.back().begin(), groups.back().end());
-  }
-  for (const Global& g : module().globals) {
-    if (!changed.contains(g.name) || !g.value) continue;
-    groups.push_back({g.name});
-    names_handed_on(*g.value, groups.back());
-  }
-  auto is_one = [&](const std::string& n) { return together.contains(n); };
-  for (size_t known = 0; known != together.size();) {
-    known = together.size();
-    for (const auto& group : groups)
-      if (std::any_of(group.begin(), group.end(), is_one)) together.insert(group.begin(), group.end());
-  }
-  return together;
-}
-
-// The statements of the module that change the global, or what has the same lists and dicts, are carried out in order.
-Val Checker::changed_global(const Global& global) {
-  if (module().changes.empty()) return eval(*global.value);
-  const NameSet together = changed_together(global.name);
-  Frame frame, *caller = std::exchange(frame_, &frame);
-  frame.parent = caller;
-  auto next = module().changes.begin();
-  bool ok = true;
-  auto run_changes = [&](int line) {
-    for (; ok && next != module().changes.end() && next->statement->loc.line < line; ++next) {
-      std::vector<std::string> names;
-      collect_changed({&next->statement, 1}, names);
-      const bool counts = std::any_of(names.begin(), names.end(), [&](auto& n) { return frame.scope.contains(n); });
-      Val result = dsl::None{};
-      if (counts && holds(next->conditions, false)) host_execute({&next->statement, 1}, result);
-      ok = !result.is_poison();
-    }
-  };
-  for (const Global& other : module().globals) {
-    run_changes(other.loc.line);
-    const bool is_other = other.name != global.name && other.value && together.contains(other.name) &&
-                          !file_->given(other.name) && holds(other.conditions, true);
-    if (ok && (&other == &global || is_other)) bind(other.name, eval(*other.value), other.loc);
-    ok = ok && !(&other == &global && frame.scope[other.name].value.is_poison());
-  }
-  run_changes(std::numeric_limits<int>::max());
-  frame_ = caller;
-  return ok ? frame.scope[global.name].value : Val();
 }
 
 Val Checker::global_value(const Global& global, const Expr& use) {

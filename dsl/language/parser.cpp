@@ -350,15 +350,16 @@ class ModuleParser : private BlockParser {
     return !statements.empty();
   }
 
-  /// Whether the line is f(...) or x.f(...), which may change an argument or x.
-  bool calls_on_name(const LogicalLine& line) {
-    if (line.pieces.size() != 1 || line.text.find('(') == line.text.npos) return false;
-    Diagnostics ignored;
-    const auto s = parse_statement(line, line.pieces[0].first, line.pieces[0].second, ignored);
-    if (!s || !s->stmt || s->stmt->kind != Stmt::Kind::Expr || s->stmt->value->kind != Expr::Kind::Call) return false;
-    const Expr& callee = *s->stmt->value->children[0];
-    return callee.kind == Expr::Kind::Name ||
-           (callee.kind == Expr::Kind::Attribute && callee.children[0]->kind == Expr::Kind::Name);
+  /// Whether a statement of the line is f(...) or x.f(...), which may change an argument or x.
+  bool calls(const LogicalLine& line) {
+    if (line.text.find('(') == line.text.npos) return false;
+    return std::any_of(line.pieces.begin(), line.pieces.end(), [&](const auto& piece) {
+      Diagnostics ignored;
+      const auto s = parse_statement(line, piece.first, piece.second, ignored);
+      if (!s || !s->stmt || s->stmt->kind != Stmt::Kind::Expr || s->stmt->value->kind != Expr::Kind::Call) return false;
+      const Expr::Kind callee = s->stmt->value->children[0]->kind;
+      return callee == Expr::Kind::Name || callee == Expr::Kind::Attribute;
+    });
   }
 
   std::vector<Condition> conditions() const {
@@ -378,7 +379,9 @@ class ModuleParser : private BlockParser {
   void module_statement(const LogicalLine& line) {
     const std::string_view text = line.text;
     if (!line.errors.empty() || text.empty() || !is_word_start(text[0])) return;
-    if (calls_on_name(line)) add_changes(line);
+    if (calls(line)) add_changes(line);
+    if (constexpr std::string_view del = "del "; text.starts_with(del))
+      forget_global(std::string(line.word(del.size())));
     if (!line.errors.empty() || line.text.find('=') == std::string::npos || !is_word_start(line.text[0])) return;
     bool decided = true;
     for (const Branch& b : branches_) {

@@ -416,6 +416,45 @@ print(A)
   EXPECT_EQ(configs_text(tune->configs), "BLOCK=7869 num_warps=4 num_stages=3\n");
 }
 
+// So do those that change a global by way of another one, of a function or of a condition.
+TEST(HostCode, GlobalsThatOtherStatementsChange) {
+  auto tune = autotune(R"(
+A = [1]
+BEFORE = len(A)
+A.append(2)
+ROWS = [[1]]
+for row in ROWS:
+    row.append(5)
+IF = [1]
+if len(IF) == 1:
+    IF.append(3)
+CALLED = []
+def change():
+    CALLED.append(7)
+    return CALLED
+change()
+change().append(8)
+def put(to, what):
+    to.append(what)
+BY_VALUE = [1]
+ignored = put(BY_VALUE, 3)
+DEEP = [1]
+HOLDER = {'k': [DEEP]}
+HOLDER['k'][0].append(4)
+CHOSEN = [1]
+OTHER = CHOSEN if len(CHOSEN) == 1 else []
+OTHER.append(2)
+ONE_LINE = [1]; ONE_LINE.append(2)
+def digits(*all):
+    number = 0
+    for x in all:
+        number = number * 10 + x
+    return number
+@triton.autotune([triton.Config({'BLOCK': digits(BEFORE, len(A), len(ROWS[0]), len(IF), len(CALLED), len(BY_VALUE), len(DEEP), len(CHOSEN), len(ONE_LINE))})], ['n']))");
+  ASSERT_TRUE(tune);
+  EXPECT_EQ(configs_text(tune->configs), "BLOCK=122232222 num_warps=4 num_stages=3\n");
+}
+
 TEST(HostCode, WhatOthersWouldSeeDoesNotChange) {
   auto error_of = [](const std::string& text) { return autotune_error(text + "@triton.autotune(f(), ['n'])"); };
   const std::pair<const char*, const char*> cases[] = {
@@ -425,6 +464,9 @@ TEST(HostCode, WhatOthersWouldSeeDoesNotChange) {
       {"ALL = {}\ndef f():\n  ALL['a'] = 1\n", "the global 'ALL' changes here, which is not evaluated"},
       {"ALL = {}\ndef g(d):\n  d['a'] = 1\ndef f():\n  g(ALL)\n",
        "the global 'ALL' changes here, which is not evaluated"},
+      {"ALL = [1, 2]\nlast = ALL.pop()\ndef f():\n  return [triton.Config({'B': ALL[0]})]\n",
+       "depends on what this gives or changes, which is not evaluated"},
+      {"ALL = [1, 2]\ndel ALL[0]\ndef f():\n  return [triton.Config({'B': ALL[0]})]\n", "unknown name 'ALL'"},
       {"def f():\n  x = 3\n  x[0] = 1\n", "cannot assign to an element of the int 3"},
       {"def f():\n  x = (3,)\n  x[0] = 1\n", "the elements of a tuple cannot be assigned"},
       {"def f():\n  x = [1, 2]\n  x[0:1] = [1]\n", "a list's elements are assigned one at a time"},
