@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "codegen/exec/ptxas.h"
 #include "runtime/base/byte_stream.h"
@@ -55,9 +56,15 @@ inline bool knows_not_the_target(const PtxasRun& run) {
   return run.status && run.log.find("is not defined for option 'gpu-name'") != std::string::npos;
 }
 
-/// Whether the code keeps all its values in registers.
-inline bool spills(const PtxasRun& run) {
-  return run.log.find(" 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads") == std::string::npos;
+/// How many kernels of the text keep all their values in registers.
+inline size_t kernels_in_registers(const PtxasRun& run) {
+  constexpr std::string_view none = " 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads";
+  size_t count = 0;
+  for (size_t at = 0; (at = run.log.find(none, at)) != run.log.npos; at += none.size()) ++count;
+  return count;
 }
+
+/// Whether the code, of one kernel, does not keep all its values in registers.
+inline bool spills(const PtxasRun& run) { return kernels_in_registers(run) == 0; }
 
 }  // namespace tegula
