@@ -18,6 +18,7 @@
 #include "dsl/specialize.h"
 #include "dsl/timed_buffers.h"
 #include "dsl/tuning_candidates.h"
+#include "runtime/base/processors.h"
 #include "runtime/memory.h"
 #include "runtime/sealing.h"
 #include "runtime/stream.h"
@@ -89,7 +90,8 @@ class Tuning {
  public:
   Tuning(KernelState& state, Device& device, GridRef grid, const LaunchOptions& options, std::span<const Arg> args,
          const TuneOptions& how)
-      : launch_{state, device, grid, options, args, classify(*state.source, options, args)}, how_(how) {}
+      : launch_{state, device, grid, options, args, classify(*state.source, options, args), ProcessorSlot::next_turn()},
+        how_(how) {}
 
   TuneReport run() {
     auto start = std::chrono::steady_clock::now();
@@ -257,7 +259,7 @@ class Tuning {
       if (launch_.state.store) search_options.incumbent = launch_.state.store->winner(report_.problem).value_or("");
     }
     if (rows.size() < candidates_.size()) {
-      rank(launch_, candidates_);
+      rank_candidates();
       shorten(search_options.incumbent);
     } else {
       make_grids(launch_, candidates_);
@@ -297,6 +299,7 @@ class Tuning {
       options.surely_spills.push_back(c->surely_spills);
     }
     options.compile_threads = how_.compile_threads;
+    options.turn = launch_.turn;
     options.warmup_ms = launch_.state.autotune->warmup_ms;
     options.rep_ms = launch_.state.autotune->rep_ms;
     options.progress = how_.progress;
@@ -319,7 +322,7 @@ class Tuning {
   bool share_timing() {
     const int processes = processes_of_job();
     if (processes < 2 || !launch_.state.store || how_.mode == TuneOptions::Mode::Refresh || has_hooks()) return false;
-    rank(launch_, candidates_);
+    rank_candidates();
     shorten(launch_.state.store->winner(report_.problem).value_or(""));
     add_worker(launch_.device, launch_.options.stream, {launch_.args.begin(), launch_.args.end()});
     SearchOptions timing;
@@ -439,11 +442,18 @@ class Tuning {
   }
 
   /// Launches between the events of a run. In a program's step a kernel starts under the end of the one before, which
-  /// one launch alone does not show; the first of the row finds a cold L2 cache. What has to be prepared is launched
-  /// once.
+  /// one launch alone does not show; the first of the row finds a cold L2 cache. Neither matters where launches take
+  /// long: these are launched once, and so is what has to be prepared.
   int launches_of_run(const Worker& w, const Candidate& c) const {
     constexpr int kRow = 3;
-    return is_hooked(c) || w.buffers.any() ? 1 : kRow;
+    return takes_long_ || is_hooked(c) || w.buffers.any() ? 1 : kRow;
+  }
+
+  void rank_candidates() {
+    constexpr double kLong = 100;  // microseconds
+    rank(launch_, candidates_);
+    const double least = candidates_.front().predicted_us;
+    takes_long_ = std::isfinite(least) && least > kLong;
   }
 
   void run(Worker& w, const LaunchHandle& handle, const Candidate& c, std::span<const Arg> args, Event& start,
@@ -507,6 +517,7 @@ class Tuning {
   const TuneOptions& how_;
 
   std::vector<Candidate> candidates_;
+  bool takes_long_ = false;                                 ///< by the model, whatever the candidate
   std::vector<std::pair<std::string, std::string>> twins_;  ///< candidates and those that were timed in their place
   BufferCopies copies_;                                     ///< on other devices; outlive the workers
   std::vector<std::unique_ptr<Worker>> workers_;

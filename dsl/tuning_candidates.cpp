@@ -151,7 +151,7 @@ void rank(const TunedLaunch& launch, std::vector<Candidate>& candidates) {
   std::atomic<size_t> next{0};
   auto work = [&] {
     for (size_t i; (i = next++) < candidates.size();) {
-      ProcessorSlot slot;
+      ProcessorSlot slot(launch.turn);
       predict(launch, candidates[i], inputs);
     }
   };

@@ -1,6 +1,7 @@
 // The configurations that a launch may run with, what each needs, and the time that the cost model predicts.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ struct TunedLaunch {
   const LaunchOptions& options;
   std::span<const Arg> args;
   std::vector<ArgType> types;
+  uint64_t turn;  ///< of the processors (ProcessorSlot)
 };
 
 /// One configuration of one launch, with everything that a launch needs.

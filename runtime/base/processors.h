@@ -1,6 +1,8 @@
 // How many threads are worth starting.
 #pragma once
 
+#include <cstdint>
+
 namespace tegula {
 
 /// The processors that the calling thread may run on, by its affinity: 1 or more. Unlike
@@ -9,13 +11,18 @@ namespace tegula {
 unsigned processors();
 
 /// Held by a thread while it computes for long: no more threads of the process hold one than it had processors when it
-/// first asked, so that calls which compile at the same time do not keep what is timed beside them from running. A
-/// thread that holds one asks for no other.
+/// first asked, so that calls which compile at the same time do not keep what is timed beside them from running. Of the
+/// threads that wait those of the least `turn` are next, in the order in which they came: work that shares a turn is
+/// then done soon, where all would be done late if they shared the processors evenly. A thread that holds one asks for
+/// no other.
 class ProcessorSlot {
  public:
-  ProcessorSlot();
+  explicit ProcessorSlot(uint64_t turn = 0);
   ~ProcessorSlot();
   ProcessorSlot(const ProcessorSlot&) = delete;
+
+  /// A turn behind all that were given before; above 0.
+  static uint64_t next_turn();
 };
 
 }  // namespace tegula

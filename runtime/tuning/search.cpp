@@ -22,7 +22,7 @@ namespace {
 using Status = TuningResult::Status;
 
 constexpr int kFirstRuns = 3;     ///< enough to see that a candidate is hopeless
-constexpr int kMostRuns = 15;     ///< that say whether a candidate is among the best few
+constexpr int kMostRuns = 9;      ///< that say whether a candidate is among the best few
 constexpr int kFinalists = 4;     ///< timed once more, in turn
 constexpr int kFinalRounds = 15;  ///< samples of each for the test, fewer where runs take long
 constexpr int kFewestRounds = 9;
@@ -35,8 +35,9 @@ int runs_in(double ms, double run_us, int least, int most) {
 /// Prepares candidates in the background; callers take those that are ready, in order.
 class Preparation {
  public:
-  Preparation(std::vector<size_t> order, const std::function<PreparedCandidate(size_t)>& prepare, int threads)
-      : order_(std::move(order)), prepare_(prepare) {
+  Preparation(std::vector<size_t> order, const std::function<PreparedCandidate(size_t)>& prepare, int threads,
+              uint64_t turn)
+      : order_(std::move(order)), prepare_(prepare), turn_(turn) {
     if (threads <= 0) threads = int(processors());
     threads = std::min(threads, int(order_.size()));
     for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
@@ -67,7 +68,7 @@ class Preparation {
     for (size_t i; (i = next_++) < order_.size();) {
       PreparedCandidate out;
       try {
-        ProcessorSlot slot;
+        ProcessorSlot slot(turn_);
         out = prepare_(order_[i]);
       } catch (const std::exception& e) {
         out.facts.status = Status::Failed;
@@ -84,6 +85,7 @@ class Preparation {
 
   const std::vector<size_t> order_;
   const std::function<PreparedCandidate(size_t)>& prepare_;
+  const uint64_t turn_;
   std::atomic<size_t> next_{0};
   std::mutex mutex_;
   std::condition_variable ready_;
@@ -117,7 +119,7 @@ class Search {
     left_ = todo.size() + put_off.size();
     for (size_t i : put_off) measure(i, {out_.results[i], {}}, 0);
     {
-      Preparation preparation(todo, prepare_, options_.compile_threads);
+      Preparation preparation(todo, prepare_, options_.compile_threads, options_.turn);
       std::exception_ptr error;
       auto work = [&](int worker) {
         try {
@@ -205,7 +207,8 @@ class Search {
       auto runs = [&](double ms, int least, int most) {
         return runs_in(ms, typical * candidate.launches, least, most);
       };
-      if (int warmup = runs(options_.warmup_ms, 0, 5)) candidate.time(warmup, worker);
+      const int warmup = runs(options_.warmup_ms, 0, 5) - kFirstRuns;  // the first ones were warm-up too
+      if (warmup > 0) candidate.time(warmup, worker);
       r.times_us = candidate.time(runs(options_.rep_ms, 5, kMostRuns), worker);
       std::lock_guard lock(mutex_);
       timers_[i] = std::move(candidate.time);

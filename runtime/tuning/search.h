@@ -2,6 +2,7 @@
 // as functions.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ struct PreparedCandidate {
 
 struct SearchOptions {
   int compile_threads = 0;  ///< 0: one a core
+  uint64_t turn = 0;        ///< of the processors (ProcessorSlot)
   double warmup_ms = 5;
   double rep_ms = 20;          ///< device time for a candidate in the running
   double hopeless = 1.25;      ///< a candidate whose best run is this factor above the best median is given up

@@ -46,6 +46,20 @@ TEST(Config, SearchSpaceIsAllCombinations) {
 
 // ---- Tuned launches
 
+TEST_F(Tuner, LaunchesThatTakeLongAreTimedOneByOne) {
+  auto timed = [&](int n) {
+    FakeGpu gpu;
+    Kernel k = kernel().autotune(over_warps());
+    const size_t bytes = 4 * size_t(n);
+    const std::array<Arg, 3> args{Arg::pointer(1 << 20, Elem::F32, bytes),
+                                  Arg::pointer(uint64_t(1) << 40, Elem::F32, bytes), Arg(n)};
+    auto grid = [=](const Config& c) { return Grid{unsigned(n / c["BLOCK"])}; };
+    k.tune(gpu, detail::GridRef(grid), {}, args);
+    return gpu.launches().size();
+  };
+  EXPECT_EQ(timed(1 << 10), 3 * timed(1 << 29));
+}
+
 TEST_F(Tuner, PicksTheFastestAndRemembersIt) {
   FakeGpu gpu;
   best_is_four(gpu);

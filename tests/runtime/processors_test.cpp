@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -40,6 +42,28 @@ TEST(Processors, AreSharedByThreadsThatComputeForLong) {
     });
   for (std::thread& t : threads) t.join();
   EXPECT_LE(most, processors());
+}
+
+TEST(Processors, GoToTheThreadsOfTheLeastTurnFirst) {
+  const uint64_t early = ProcessorSlot::next_turn(), late = ProcessorSlot::next_turn();
+  EXPECT_LT(0u, early);
+  EXPECT_LT(early, late);
+  std::vector<std::unique_ptr<ProcessorSlot>> all;
+  for (unsigned i = 0; i < processors(); ++i) all.push_back(std::make_unique<ProcessorSlot>());
+  std::mutex mutex;
+  std::vector<uint64_t> order;
+  std::vector<std::thread> threads;
+  for (uint64_t turn : {late, late, early, uint64_t(0), early}) {
+    threads.emplace_back([&, turn] {
+      ProcessorSlot slot(turn);
+      std::lock_guard lock(mutex);
+      order.push_back(turn);
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // so that it waits
+  }
+  all.pop_back();  // the only one that goes from thread to thread
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(order, (std::vector<uint64_t>{0, early, early, late, late}));
 }
 
 }  // namespace

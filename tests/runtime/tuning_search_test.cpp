@@ -113,9 +113,9 @@ TEST(Search, RunsFollowTheTimeOfAllTheirLaunches) {
     EXPECT_EQ(runs["a"], runs["b"]);
     return runs["a"];
   };
-  EXPECT_EQ(runs_of(10, 3), 3 + 5 + 15 + 15);
-  EXPECT_EQ(runs_of(1000, 1), 3 + 5 + 15 + 15);
-  EXPECT_EQ(runs_of(1000, 3), 3 + 1 + 6 + 9);
+  EXPECT_EQ(runs_of(10, 3), 3 + 2 + 9 + 15);
+  EXPECT_EQ(runs_of(1000, 1), 3 + 2 + 9 + 15);
+  EXPECT_EQ(runs_of(1000, 3), 3 + 6 + 9);
 }
 
 TEST(Search, TheLastFewAreNearTheBest) {
