@@ -166,7 +166,8 @@ struct Autotune {
   /// Selects the configurations to consider for these arguments (early_config_prune). Null: all.
   Function<std::vector<Config>(const std::vector<Config>&, const LaunchArgs&)> prune;
   int top_k = 0;  ///< the configurations that the model ranks highest, as many as are timed; 0: all
-  /// Of these the ones that the model has at no more than so many times its best one's time, but four at least; 0: all.
+  /// Of these the ones that the model has at no more than so many times its best one's time, but three at least; 0:
+  /// all.
   double within = 0;
   /// Called by the launching thread around each timed run, in addition to zeroing and restoring buffers: before the
   /// run; after its launch (with the text of the error that the launch threw, or null); and once more, with reset_only,

@@ -26,7 +26,7 @@ class LaidOutFuncs {
   LaidOut get(const std::string& key, const std::function<LaidOut()>& make);
 
  private:
-  static constexpr size_t kMost = 256;
+  static constexpr size_t kMost = 512;
   struct Entry {
     std::string key;
     std::once_flag made;

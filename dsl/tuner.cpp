@@ -85,7 +85,7 @@ std::string chosen_key(const TuningProblem& problem) { return problem.gpu + "\n"
 
 class Tuning {
   static constexpr size_t kMaxNamed = 10;    ///< configurations in one warning
-  static constexpr size_t kFewestTimed = 4;  ///< whatever the model says
+  static constexpr size_t kFewestTimed = 3;  ///< whatever the model says
 
  public:
   Tuning(KernelState& state, Device& device, GridRef grid, const LaunchOptions& options, std::span<const Arg> args,

@@ -18,10 +18,8 @@ def configs():
     found = []
     # Many rows. A stage of a K-step of 64 of 128 x 256 takes 48 KiB in 16-bit types: four on Hopper, three on an A100.
     # With one less there is room for the results, which then are on their way under the next tile's products.
-    for group in [8, 4, 16]:
-        for programs in [1, 0]:
-            found.append(tile(128, 256, 64, 8, 3, group, programs))
-        found.append(tile(128, 256, 64, 8, 2, group, 1))
+    for stages, programs in [(3, 1), (3, 0), (2, 1)]:
+        found.append(tile(128, 256, 64, 8, stages, 8, programs))
     found.append(tile(256, 128, 64, 8, 3, 8, 1))
     found.append(tile(128, 256, 32, 8, 6, 8, 1))
     found.append(tile(128, 128, 32, 4, 5, 8, 2))
@@ -31,9 +29,8 @@ def configs():
     # Two blocks, each of which brings half of B's columns for both.
     found.append(tile(256, 64, 64, 4, 8, blocks=2))
     # Widths between the powers of two, for the numbers of tiles that these leave a small rest of.
-    for n, stages, groups in [(192, 4, [4, 16]), (192, 3, [4, 8, 16]), (224, 3, [4, 16])]:
-        for group in groups:
-            found.append(tile(128, n, 64, 8, stages, group, 1))
+    for n, stages in [(192, 4), (192, 3), (224, 3)]:
+        found.append(tile(128, n, 64, 8, stages, 8, 1))
     for m, n, k, warps, stages in [
         (128, 256, 64, 8, 4), (256, 128, 64, 8, 3), (256, 128, 64, 8, 4), (128, 128, 64, 4, 2), (128, 128, 64, 4, 3),
         (128, 128, 64, 4, 4), (128, 128, 64, 8, 3), (128, 128, 64, 8, 4), (128, 128, 32, 4, 4), (128, 256, 32, 8, 4), (256, 128, 32, 8, 4),
@@ -137,9 +134,11 @@ def streamed(M, N, K):
     return found
 
 
-# What the stages of a tile may take of a block's shared memory, and sums of a tile that four warps have registers for.
+# What the stages of a tile may take of a block's shared memory, and sums of a tile that four warps have registers for: of the
+# transposed product, and of the other one, where products of more than 256 columns, which take two instructions, are slow.
 ROOM = 225000
 MOST_SUMS = 18432
+MOST_SUMS_OF_ROWS = 16384
 
 
 def stages_of(rows, columns):
@@ -227,7 +226,7 @@ def adapted(M, N):
     for m, warps, blocks in [(64, 4, 1), (128, 8, 1), (128, 4, 2), (256, 8, 2), (256, 8, 1), (256, 4, 4)]:
         wide = m // blocks
         columns = best_extent(M, N, m, 64, 24, blocks)
-        most = MOST_SUMS if warps == 4 else 40960 if wide == 128 else 36864
+        most = MOST_SUMS_OF_ROWS if warps == 4 else 40960 if wide == 128 else 36864
         if m < 2 * M and wide * columns <= most:
             found.append(tile(m, columns, 64, warps, stages_of(wide, columns), 8, 0, blocks=blocks))
             if triton.cdiv(M, m) * triton.cdiv(N, columns) > clusters_at_once(blocks):

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <set>
 #include <string>
 #include <tuple>
@@ -163,7 +164,15 @@ TEST(Gemm, EveryConfigurationCompiles) {
         args.set("partials_ptr", {});
         const std::vector<Config> left = tuning.prune(tuning.configs, args);
         EXPECT_TRUE(left.size() >= 1 && left.size() <= 64) << m << " x " << n << " x " << k << ": " << left.size();
-        for (const Config& config : left) EXPECT_EQ(config["PARTS"], 0);
+        std::map<std::string, int64_t> orders;
+        for (Config config : left) {
+          EXPECT_EQ(config["PARTS"], 0);
+          EXPECT_TRUE(config.num_warps != 4 || config["SWAP"] || config["BLOCK_N"] <= 256) << config.to_string();
+          if (config.num_ctas.value_or(1) > 1) continue;
+          const int64_t order = config["GROUP_M"];
+          std::erase_if(config.constexprs, [](const ConstexprArg& c) { return c.name == "GROUP_M"; });
+          EXPECT_EQ(orders.emplace(config.to_string(), order).first->second, order) << config.to_string();
+        }
       }
   std::vector<Arg> args(16, 4096);
   for (int i : {0, 1, 2}) args[i] = Arg::pointer(1 << 20, Elem::F16, 0);
