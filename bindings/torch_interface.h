@@ -27,7 +27,7 @@ class TorchInterface {
     int32_t (*device_type)(void* tensor, int32_t* number);
     int32_t (*device_index)(void* tensor, int32_t* ordinal);
     int32_t (*dim)(void* tensor, int64_t* rank);
-    int32_t (*sizes)(void* tensor, int64_t** extents);      // borrowed
+    int32_t (*sizes)(void* tensor, int64_t** extents);        // borrowed
     int32_t (*strides)(void* tensor, int64_t** in_elements);  // borrowed
     int32_t (*current_stream)(int32_t ordinal, void** stream);
   };

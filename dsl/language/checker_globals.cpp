@@ -49,8 +49,9 @@ bool may_change(const Expr& e, const NameSet& globals, const SourceFile& file) {
 
 /// The names whose values the methods that are called in an expression change.
 void names_of_changers(const Expr& e, NameSet& names) {
-  static constexpr std::string_view kChangers[] = {"add",  "append",  "clear",  "discard", "extend",     "insert", "pop",
-                                                   "popitem", "remove", "reverse", "setdefault", "sort",   "update"};
+  static constexpr std::string_view kChangers[] = {"add",        "append", "clear",   "discard", "extend",
+                                                   "insert",     "pop",    "popitem", "remove",  "reverse",
+                                                   "setdefault", "sort",   "update"};
   if (e.kind == Expr::Kind::Call && e.children[0]->kind == Expr::Kind::Attribute &&
       std::find(std::begin(kChangers), std::end(kChangers), e.children[0]->text) != std::end(kChangers))
     names_in(*e.children[0]->children[0], names);
@@ -145,7 +146,8 @@ std::shared_ptr<const NameSet> Checker::changed_together(const std::string& name
     for (const NameSet& names : changing)
       if (!names.empty()) by_root.try_emplace(groups.find(*names.begin()), std::make_shared<NameSet>());
     for (const std::string& n : globals)
-      if (const auto it = by_root.find(groups.find(n)); it != by_root.end()) it->second->insert(n), sets[n] = it->second;
+      if (const auto it = by_root.find(groups.find(n)); it != by_root.end())
+        it->second->insert(n), sets[n] = it->second;
   }
   const auto it = sets.find(name);
   return it == sets.end() ? nullptr : it->second;

@@ -135,10 +135,18 @@ bool check_order(Sema& s, const Val& order, size_t rank) {
 std::optional<std::vector<bool>> checked_axes(Sema& s, const Val& boundary_check, int rank, const char* function) {
   std::vector<bool> checked(size_t(rank), false);
   if (boundary_check.is<None>()) return checked;
-  if (boundary_check.is<Int>() && !truth(boundary_check)) {  // Triton asks whether it is true
-    s.diags.warning(s.loc, fmt::format("boundary_check=0 of {} checks no axis, as in Triton", function))
+  const bool number = boundary_check.is<Int>() || boundary_check.is<bool>();
+  if (number && !truth(boundary_check)) {  // Triton asks whether it is true
+    s.diags
+        .warning(s.loc, fmt::format("boundary_check={} of {} checks no axis, as in Triton",
+                                    boundary_check.is<bool>() ? "False" : "0", function))
         .with_hint("boundary_check=(0,) checks axis 0");
     return checked;
+  }
+  if (boundary_check.is<bool>()) {
+    s.error(fmt::format("boundary_check of {} takes the axes to check, found True", function),
+            rank == 1 ? "boundary_check=(0,) checks axis 0" : "boundary_check=(0, 1) checks axes 0 and 1");
+    return std::nullopt;
   }
   for (const Val& item : items_of(boundary_check)) {
     auto axis = to_int(s, item, fmt::format("each axis in the boundary_check of {}", function));

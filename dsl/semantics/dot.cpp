@@ -153,6 +153,11 @@ Val fn_dot(Sema& s, Args args) {
         fmt::format("dot of {} and {}", describe(args[0]), describe(args[1])),
         "both operands must have the same type, one of float16, bfloat16, float32, float64, int8 and uint8, or "
         "both a float8; convert with .to(...)");
+  const bool chosen = float8 || a->type.elem == Elem::F16;  // of others Triton leaves out_dtype alone
+  if (chosen && wanted && *wanted != *sums && wanted != Elem::BF16)
+    return s.error(fmt::format("dot of {} accumulates in float32 or float16, found out_dtype {}",
+                               elem_info(a->type.elem).tl, elem_info(*wanted).tl),
+                   "convert the result with .to(...)");
   if (wanted == Elem::BF16)
     return s.error(fmt::format("dot accumulates in {}, found out_dtype bfloat16", elem_info(*sums).tl),
                    "convert the result with .to(...)");

@@ -225,7 +225,7 @@ Val fn_cast(Sema& s, Args args) {
   const ir::Type* target = args[1].is<DType>() ? &args[1].as<DType>().type : nullptr;
   bool number = args[0].is<bool>() || args[0].is<Int>() || args[0].is<double>();
   if (number && target && target->is_scalar() && !target->pointer && !bitcast && args[2].is<None>())
-    return constant(s, *target, in_own_type(args[0]));
+    return check_literal(s, args[0]) ? Val(constant(s, *target, in_own_type(args[0]))) : Val();
   ir::Value* x = to_value(s, args[0], "the input of a cast");
   if (!x) return {};
   if (target && target->pointer) {

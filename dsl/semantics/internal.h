@@ -35,6 +35,8 @@ ir::Value* widen_bfloat16(Sema& s, ir::Value* x);
 ir::Value* cast_to(Sema& s, ir::Value* x, Elem elem);
 /// False after an error: float8 has no arithmetic.
 bool check_arithmetic(Sema& s, std::string_view function, const ir::Value* x);
+/// Whether an argument such as `reverse` is set: a bool or an integer known at compile time; nullopt after an error.
+std::optional<bool> to_flag(Sema& s, const Val& x, std::string_view what);
 /// x != 0 as i1; null after an error (a pointer is compared with null).
 ir::Value* to_bool(Sema& s, ir::Value* x);
 

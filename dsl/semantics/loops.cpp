@@ -24,8 +24,9 @@ bool check_bound(Sema& s, const Range& range, Placed& bound) {
   if (const auto* truth = v.get_if<bool>()) v = Int(*truth);  // as in Python
   const ir::Value* value = v.value();
   const bool is_scalar = value && value->type.is_integer() && value->type.is_scalar();
-  if (v.is_poison() || v.is<Int>() || (is_scalar && !range.compile_time)) return true;
+  if (v.is_poison() || (is_scalar && !range.compile_time)) return true;
   s.at(bound.loc);
+  if (v.is<Int>()) return range.compile_time || check_literal(s, v);
   s.error(fmt::format("{} takes {}integers, found {}", range.function, range.compile_time ? "compile-time " : "",
                       describe(v)),
           value && value->type.is_float() ? hint_for_float(value)

@@ -83,7 +83,7 @@ ir::Value* element_value(Sema& s, const Val& x, const ir::Value* ptr, Elem elem,
   ir::Value* v = x.is_value() || !x.is_constant() ? to_value(s, x, what) : nullptr;
   if (!v && x.is_constant()) {
     if (!x.is<bool>() && !x.is<Int>() && !x.is<double>()) return to_value(s, x, what);
-    v = constant(s, ir::Type::scalar(elem), in_own_type(x));
+    v = check_literal(s, x) ? constant(s, ir::Type::scalar(elem), in_own_type(x)) : nullptr;
   }
   if (!v) return nullptr;
   if (!repeats_to(v->type.shape, ptr->type.shape)) {
@@ -129,7 +129,9 @@ Val fn_load(Sema& s, Args args) {
       !choice(s, args[6], "load", "eviction_policy", {"evict_first", "evict_last", "evict_normal"}, attrs,
               ir::attr::evict))
     return {};
-  if (truth(args[7])) attrs[ir::attr::volatile_] = true;
+  const auto is_volatile = to_flag(s, args[7], "the volatile of load");
+  if (!is_volatile) return {};
+  if (*is_volatile) attrs[ir::attr::volatile_] = true;
   // Pointers repeat to the mask, too.
   if (const ir::Value* m = args[1].value(); m && m->type.rank() == p->type.rank()) {
     ir::Shape common = p->type.shape;

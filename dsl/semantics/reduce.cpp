@@ -137,17 +137,18 @@ Val as_given(const Val& input, const Group& out) {
 }
 
 // Scans along `axis`: element i of a result combines elements 0 to i (reversed: from the last one down to i).
-std::optional<Group> scan_tiles(Sema& s, const Group& inputs, const Val& axis, bool reverse, const char* function,
+std::optional<Group> scan_tiles(Sema& s, const Group& inputs, const Val& axis, const Val& reverse, const char* function,
                                 const Combine& combine) {
   if (!check_inputs(s, inputs, function)) return std::nullopt;
   auto at = to_axis(s, axis, inputs[0]->type.rank(), function);
-  if (!at) return std::nullopt;
+  const auto backwards = to_flag(s, reverse, fmt::format("the reverse of {}", function));
+  if (!at || !backwards) return std::nullopt;
   ir::Attrs attrs{{ir::attr::axis, int64_t(*at)}};
-  if (reverse) attrs[ir::attr::reverse] = true;
+  if (*backwards) attrs[ir::attr::reverse] = true;
   return s.builder.combine(ir::Opcode::Scan, inputs, {}, std::move(attrs), in_halves(combine));
 }
 
-Val arithmetic_scan(Sema& s, ir::Value* x, const Val& axis, bool reverse, const char* function,
+Val arithmetic_scan(Sema& s, ir::Value* x, const Val& axis, const Val& reverse, const char* function,
                     ir::Value* (ir::Builder::*op)(ir::Value*, ir::Value*)) {
   if (!check_arithmetic(s, function, x)) return {};
   auto out = scan_tiles(s, {x}, axis, reverse, function, binary_combine(op));
@@ -202,7 +203,9 @@ Val extreme(Sema& s, Args args, bool max) {
   ir::Value* x = to_value(s, args[0], fmt::format("the input of {}", function));
   if (!x) return {};
   bool keep_dims = truth(args[4]);
-  if (truth(args[2])) {
+  const auto with_indices = to_flag(s, args[2], fmt::format("the return_indices of {}", function));
+  if (!with_indices) return {};
+  if (*with_indices) {
     auto out = extreme_with_index(s, x, args[1], max, truth(args[3]), keep_dims, function);
     return out ? make_tuple({(*out)[0], (*out)[1]}) : Val();
   }
@@ -322,7 +325,7 @@ Val fn_associative_scan(Sema& s, Args args) {
   auto inputs = function ? tiles_to_combine(s, args[0], "associative_scan") : std::nullopt;
   if (!inputs) return {};
   bool failed = false;
-  auto out = scan_tiles(s, *inputs, args[1], truth(args[3]), "associative_scan",
+  auto out = scan_tiles(s, *inputs, args[1], args[3], "associative_scan",
                         user_combine(s, *function, "associative_scan", failed));
   return out && !failed ? as_given(args[0], *out) : Val();
 }
@@ -337,13 +340,13 @@ Val fn_cumsum(Sema& s, Args args) {
     if (!elem) return {};
     x = cast_to(s, x, *elem);
   }
-  return arithmetic_scan(s, x, args[1], truth(args[2]), "cumsum", &ir::Builder::add);
+  return arithmetic_scan(s, x, args[1], args[2], "cumsum", &ir::Builder::add);
 }
 
 Val fn_cumprod(Sema& s, Args args) {
   ir::Value* x = to_value(s, args[0], "the input of cumprod");
   if (!x) return {};
-  return arithmetic_scan(s, widen_bfloat16(s, x), args[1], truth(args[2]), "cumprod", &ir::Builder::mul);
+  return arithmetic_scan(s, widen_bfloat16(s, x), args[1], args[2], "cumprod", &ir::Builder::mul);
 }
 
 }  // namespace tegula::dsl

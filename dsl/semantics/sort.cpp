@@ -27,12 +27,6 @@ bool is_last(Sema& s, const char* function, const ir::Value* x, const Val& dim) 
   return false;
 }
 
-std::optional<bool> flag(Sema& s, const Val& x, std::string_view what) {
-  if (x.is<bool>() || x.is<Int>()) return truth(x);
-  if (!x.is_poison()) s.error(fmt::format("{} must be known at compile time, found {}", what, describe(x)));
-  return std::nullopt;
-}
-
 /// Types below 32 bits as their elements are once they were compared by max, as Triton's topk does it.
 Elem widened(Elem elem) { return elem_bits(elem) >= 32 ? elem : is_float(elem) ? Elem::F32 : Elem::I32; }
 
@@ -63,14 +57,14 @@ Val in_order(Sema& s, const Val& input, const Val& dim, const Order& order) {
 
 Val topk(Sema& s, const Val& x, const Val& k, const Val& dim, const Val& descending, const char* function) {
   auto keep = to_int(s, k, fmt::format("the k of {}", function));
-  auto down = flag(s, descending, fmt::format("the descending of {}", function));
+  auto down = to_flag(s, descending, fmt::format("the descending of {}", function));
   return keep && down ? in_order(s, x, dim, {function, *keep, *down}) : Val();
 }
 
 }  // namespace
 
 Val fn_sort(Sema& s, Args args) {
-  auto descending = flag(s, args[2], "the descending of sort");
+  auto descending = to_flag(s, args[2], "the descending of sort");
   return descending ? in_order(s, args[0], args[1], {"sort", {}, *descending}) : Val();
 }
 
@@ -78,12 +72,12 @@ Val fn_topk(Sema& s, Args args) { return topk(s, args[0], args[1], args[2], args
 
 Val fn_sort_impl(Sema& s, Args args) {
   if (!args[1].is<None>()) return topk(s, args[0], args[1], args[2], args[3], "sort_impl");
-  auto descending = flag(s, args[3], "the descending of sort_impl");
+  auto descending = to_flag(s, args[3], "the descending of sort_impl");
   return descending ? in_order(s, args[0], args[2], {"sort_impl", {}, *descending}) : Val();
 }
 
 Val fn_bitonic_merge(Sema& s, Args args) {
-  auto descending = flag(s, args[2], "the descending of bitonic_merge");
+  auto descending = to_flag(s, args[2], "the descending of bitonic_merge");
   return descending ? in_order(s, args[0], args[1], {"bitonic_merge", {}, *descending, true}) : Val();
 }
 

@@ -211,8 +211,16 @@ std::optional<ir::Type> join_types(Sema& s, std::string_view name, const ir::Typ
   return std::nullopt;
 }
 
+std::optional<bool> to_flag(Sema& s, const Val& x, std::string_view what) {
+  if (x.is<bool>() || x.is<Int>()) return truth(x);
+  if (!x.is_poison())
+    s.error(fmt::format("{} must be known at compile time, found {}", what, describe(x)),
+            "True or False says which it is");
+  return std::nullopt;
+}
+
 Val convert(Sema& s, const Val& x, const ir::Type& type) {
-  if (x.is_poison()) return {};
+  if (x.is_poison() || !check_literal(s, x)) return {};
   ir::Value* v = nullptr;
   if (is_number(x)) {
     if (type.pointer) return s.error(fmt::format("cannot convert {} to {}", describe(x), type_name(type)));

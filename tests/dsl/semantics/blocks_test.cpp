@@ -135,14 +135,17 @@ def kernel(out, x, n):
     p = at(x, 0)
 )";
 
-// Triton asks whether boundary_check is true, and 0 is not.
+// Triton asks whether boundary_check is true, and 0 and False are not.
 TEST(BlockPointers, ZeroByItselfNamesNoAxis) {
-  const std::vector<float> out = of_kernel(
-      "@triton.jit\ndef kernel(out, x, n):\n"
-      "    p = tl.make_block_ptr(x, (n,), (1,), (0,), (8,), (0,))\n"
-      "    tl.store(out + tl.arange(0, 8), tl.load(p, boundary_check=0))\n",
-      3);
-  for (int i = 0; i < 8; ++i) EXPECT_EQ(out[size_t(i)], i + 0.5f);
+  for (const char* none : {"0", "False"}) {
+    const std::vector<float> out =
+        of_kernel(fmt::format("@triton.jit\ndef kernel(out, x, n):\n"
+                              "    p = tl.make_block_ptr(x, (n,), (1,), (0,), (8,), (0,))\n"
+                              "    tl.store(out + tl.arange(0, 8), tl.load(p, boundary_check={}))\n",
+                              none),
+                  3);
+    for (int i = 0; i < 8; ++i) EXPECT_EQ(out[size_t(i)], i + 0.5f);
+  }
 }
 
 void expect_kernel(const std::string& rest, int n, const std::function<double(int)>& expected) {

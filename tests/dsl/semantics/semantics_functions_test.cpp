@@ -467,7 +467,37 @@ TEST_F(SemanticsFunctions, Order) {
   call("sort", {scalar(Elem::F32)});
   EXPECT_EQ(errors(), "sort takes a tile of numbers, found float32");
   call("sort", {x}, {{"descending", scalar(Elem::I1)}});
-  EXPECT_EQ(errors(), "the descending of sort must be known at compile time, found int1");
+  EXPECT_EQ(errors(),
+            "the descending of sort must be known at compile time, found int1 (True or False says which it is)");
+}
+
+TEST_F(SemanticsFunctions, FlagsAreKnownAtCompileTime) {
+  const Val x = tile(Elem::F32, {64}), flag = scalar(Elem::I32), one = tile(Elem::I32, {4});
+  auto unknown = [&](const char* function, std::vector<Val> args, const char* name, const Val& value) {
+    EXPECT_TRUE(call(function, std::move(args), {{name, value}}).is_poison());
+    return errors();
+  };
+  const std::string hint = " (True or False says which it is)";
+  for (const char* scan : {"cumsum", "cumprod"}) {
+    const std::string start = fmt::format("the reverse of {} must be known at compile time, found ", scan);
+    EXPECT_EQ(unknown(scan, {x, Int(0)}, "reverse", flag), start + "int32" + hint);
+    EXPECT_EQ(unknown(scan, {x, Int(0)}, "reverse", std::string("no")), start + "'no'" + hint);
+  }
+  EXPECT_EQ(unknown("max", {x, Int(0)}, "return_indices", flag),
+            "the return_indices of max must be known at compile time, found int32" + hint);
+  EXPECT_EQ(unknown("load", {pointer(Elem::F32)}, "volatile", flag),
+            "the volatile of load must be known at compile time, found int32" + hint);
+  EXPECT_FALSE(call("cumsum", {x, Int(0)}, {{"reverse", Int(1)}}).is_poison());
+}
+
+TEST_F(SemanticsFunctions, SumsOfDots) {
+  const Val half = tile(Elem::F16, {16, 16}), brain = tile(Elem::BF16, {16, 16});
+  EXPECT_TRUE(call("dot", {half, half}, {{"out_dtype", DType{ir::Type::scalar(Elem::I32)}}}).is_poison());
+  EXPECT_EQ(errors(),
+            "dot of float16 accumulates in float32 or float16, found out_dtype int32 (convert the result with "
+            ".to(...))");
+  EXPECT_EQ(type_of(call("dot", {brain, brain}, {{"out_dtype", DType{ir::Type::scalar(Elem::F16)}}})),
+            "tile<16x16xf32>");
 }
 
 TEST_F(SemanticsFunctions, LookUp) {

@@ -312,6 +312,16 @@ TEST_F(Semantics, IntegersHaveAnySize) {
             "the number 18446744073709551615 does not fit int64 (convert the other operand to a wider type first)");
   EXPECT_TRUE(call("arange", {Int(0), mask}).is_poison());
   EXPECT_EQ(errors(), "the end of arange is 18446744073709551615, which does not fit int64");
+  const Val p = pointer(Elem::I32), beyond = mask + 1;
+  const std::string refused = "the integer 18446744073709551616 does not fit 64 bits";
+  call("store", {p, beyond});
+  EXPECT_EQ(errors(), refused);
+  EXPECT_TRUE(call("load", {p, scalar(Elem::I1), beyond}).is_poison());
+  EXPECT_EQ(errors(), refused);
+  EXPECT_TRUE(call("atomic_add", {p, beyond}).is_poison());
+  EXPECT_EQ(errors(), refused);
+  EXPECT_TRUE(call("cast", {beyond, DType{ir::Type::scalar(Elem::I32)}}).is_poison());
+  EXPECT_EQ(errors(), refused);
 }
 
 TEST_F(Semantics, FoldErrors) {
