@@ -310,6 +310,9 @@ bool BoundCall::flag(std::string_view name) const { return std::get<bool>(operan
 int64_t BoundCall::choice(std::string_view name) const {
   return std::get<Operand::Choice>(operands_[index_of(name)].value).index;
 }
+const std::string& BoundCall::choice_name(std::string_view name) const {
+  return entry_.operands[index_of(name)].choices[size_t(choice(name))];
+}
 
 std::vector<Operand> BoundCall::part(std::string_view dim, int64_t first, int64_t count) const {
   const int divided = entry_.find_dim(dim);

@@ -128,6 +128,7 @@ class BoundCall {
   double number(std::string_view name) const;
   bool flag(std::string_view name) const;
   int64_t choice(std::string_view name) const;
+  const std::string& choice_name(std::string_view name) const;
   /// Whether an operand that is written is one that is read, too.
   bool in_place() const { return in_place_; }
   /// Whether nothing that is written has elements.

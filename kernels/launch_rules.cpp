@@ -238,10 +238,7 @@ void check_width(const BoundCall& call, const char* operand, const char* dim) {
 }
 
 // A choice of numbers, as the number.
-int64_t chosen(const BoundCall& call, const char* operand) {
-  const OperandInfo& info = call.entry().operands[size_t(call.entry().find_operand(operand))];
-  return std::stoll(info.choices[size_t(call.choice(operand))]);
-}
+int64_t chosen(const BoundCall& call, const char* operand) { return std::stoll(call.choice_name(operand)); }
 
 void check_scales(const BoundCall& call) {
   auto count = [](int64_t extent, int64_t each) { return each > 0 ? ceil_div(extent, each) : 1; };

@@ -18,8 +18,6 @@ Tensor rows_of(Tensor t, int64_t first, int64_t count) {
   return t;
 }
 
-detail::AnyMatrix matrix(const Tensor& t) { return {t.address, t.elem, t.shape[0], t.shape[1], t.strides[0]}; }
-
 // c += a b. What c held is set back after each run that is timed.
 const auto& adding_kernel() {
   static const auto kernel = [] {
@@ -34,9 +32,10 @@ const auto& adding_kernel() {
 
 void multiply(Device& device, const Tensor& c, const Tensor& a, const Tensor& b, const detail::AnyGemmOptions& how,
               bool accumulate, StreamHandle stream) {
-  if (!accumulate) return detail::gemm(device, matrix(c), matrix(a), matrix(b), how, stream);
+  if (!accumulate) return detail::gemm(device, detail::matrix(c), detail::matrix(a), detail::matrix(b), how, stream);
   const Arg sums = detail::pointer(&c), stride = detail::integer(c.strides[0]);
-  adding_kernel().launch_any(device, matrix(c), matrix(a), matrix(b), how, stream, sums, stride);
+  adding_kernel().launch_any(device, detail::matrix(c), detail::matrix(a), detail::matrix(b), how, stream, sums,
+                             stride);
 }
 
 }  // namespace

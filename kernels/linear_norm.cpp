@@ -20,8 +20,6 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // Of a product in one kernel, on an H200: wider and deeper ones take longer in clusters than the second kernel does.
 constexpr int64_t kMostColumns = 512, kMostDepth = 512;
 
-detail::AnyMatrix matrix(const Tensor& t) { return {t.address, t.elem, t.shape[0], t.shape[1], t.strides[0]}; }
-
 // Whether the rows are enough for blocks on all multiprocessors, and what a second kernel would move counts.
 bool in_one_kernel(const Device& device, int64_t rows, int64_t cols, int64_t depth) {
   if (cols > kMostColumns || depth > kMostDepth) return false;
@@ -46,7 +44,7 @@ void run_linear_norm(Device& device, const BoundCall& call, bool center, StreamH
     static const std::array kernels{
         detail::by_activation("linear_norm.py", "linear_norm", "ACTIVATION", {{"CENTER", false}}),
         detail::by_activation("linear_norm.py", "linear_norm", "ACTIVATION", {{"CENTER", true}})};
-    const auto product = detail::gemm_call(device, matrix(out), a, b, options, stream);
+    const auto product = detail::gemm_call(device, detail::matrix(out), a, b, options, stream);
     if (!product) return;
     // As gemm.py has them: c, a, b, bias, M, N, K, strides of a, of b and of c, the class of M.
     const auto& given = product->args;
@@ -75,7 +73,7 @@ void run_linear_norm(Device& device, const BoundCall& call, bool center, StreamH
     kernels[center][size_t(call.choice("activation"))].launch(device, tegula::detail::GridRef(grid), stream, args);
     return;
   }
-  detail::gemm(device, matrix(out), a, b, options, stream);
+  detail::gemm(device, detail::matrix(out), a, b, options, stream);
   auto given = [](const Tensor* t) { return t ? Operand(*t) : Operand(); };
   const Operand eps = call.number("eps"), activation = Activation(call.choice("activation"));
   if (center) {

@@ -14,12 +14,6 @@ namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// A choice among names that are numbers, or the name.
-std::string chosen(const BoundCall& call, const char* operand) {
-  const OperandInfo& info = call.entry().operands[size_t(call.entry().find_operand(operand))];
-  return info.choices[size_t(call.choice(operand))];
-}
-
 // The kernel of spread_weights.py for what a call's weights are, made at its first use.
 const FlaggedKernel& spreading(const BoundCall& call) {
   constexpr size_t kFormats = 3, kGroups = 4;
@@ -30,8 +24,8 @@ const FlaggedKernel& spreading(const BoundCall& call) {
   static std::array<Slot, kFormats * kGroups> slots;
   Slot& slot = slots[size_t(call.choice("packed")) * kGroups + size_t(call.choice("group"))];
   std::call_once(slot.once, [&] {
-    const std::vector<ConstexprArg> flags{{"PACKED", chosen(call, "packed")},
-                                          {"GROUP", int64_t(std::stoll(chosen(call, "group")))}};
+    const std::vector<ConstexprArg> flags{{"PACKED", call.choice_name("packed")},
+                                          {"GROUP", int64_t(std::stoll(call.choice_name("group")))}};
     slot.kernel = std::make_unique<FlaggedKernel>("spread_weights.py", "spread_weights", flags);
   });
   return *slot.kernel;
@@ -70,11 +64,9 @@ struct Columns {
   }
 };
 
-AnyMatrix matrix(const Tensor& t) { return {t.address, t.elem, t.shape[0], t.shape[1], t.strides[0]}; }
-
 void multiply_columns(Device& device, const BoundCall& call, StreamHandle stream, const Columns& of) {
   const Tensor& a = *call.tensor("a");
-  const bool grouped = chosen(call, "group") != "0";
+  const bool grouped = call.choice_name("group") != "0";
   const int64_t rows = of.c.shape[1], depth = a.shape[1];
   const AnyMatrix weights(0, a.elem, rows, depth, depth);
   AnyGemmOptions options;
@@ -115,7 +107,7 @@ bool can_spread_weights(const BoundCall& call) {
   const Tensor &a = *call.tensor("a"), &scales = *call.tensor("scales");
   if (a.shape[0] <= 64 || a.shape[1] % 8 || !a.shape[1])
     return false;  // rows of weights begin at multiples of 16 bytes
-  if (chosen(call, "group") != "0") return has_scales_of_a(call);
+  if (call.choice_name("group") != "0") return has_scales_of_a(call);
   return scales.elem != Elem::U8 && (scales.shape[0] <= 1 || scales.strides[0] == 1);
 }
 

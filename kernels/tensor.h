@@ -64,6 +64,8 @@ struct Tensor {
 namespace detail {
 /// "is 4 x 9", "has 9 elements"
 std::string shape_text(const Tensor& t);
+/// The matrix that a tensor of two extents is.
+inline AnyMatrix matrix(const Tensor& t) { return {t.address, t.elem, t.shape[0], t.shape[1], t.strides[0]}; }
 }  // namespace detail
 
 }  // namespace tegula::kernels
