@@ -20,7 +20,7 @@ second-level cache. Milakov, Gimelshein: Online normalizer calculation for softm
 import triton
 import triton.language as tl
 
-from tiles import (NARROW, NARROW_TILES, SHARED_PIECES, aligned_elements, begin_aligned, extent, in_line, join_sums,
+from tiles import (NARROW, NARROW_TILES, SHARED_PIECES, aligned_elements, begin_aligned, extent, in_line,
                    piece_mask, row_max, row_sum, shares_pieces, to_row, unit_of_rows, warp_maxima, warp_sums)
 
 
@@ -122,13 +122,21 @@ def gradient(p, z, col, target, lse, cols, smoothing, z_loss, factor, cap, CAP: 
 
 
 @triton.jit
-def row_loss(lse, at_target, total, cols, smoothing, z_loss, SMOOTH: tl.constexpr, SQUARE: tl.constexpr):
-    loss = (1.0 - smoothing) * (lse - at_target)
+def row_loss(top, log_sum, at_target, total, cols, smoothing, z_loss, SMOOTH: tl.constexpr, SQUARE: tl.constexpr):
+    """Of a row whose greatest z is `top`: log_sum = lse - top, total = the sum of all z - reference_of(at_target). Differences of z come
+    first: those from 0 may be so large that they have no digits left for the loss."""
+    loss = (1.0 - smoothing) * ((top - at_target) + log_sum)
     if SMOOTH:
-        loss += smoothing * (lse - total / cols)
+        loss += smoothing * (((top - reference_of(at_target)) - total / cols) + log_sum)
     if SQUARE:
-        loss += z_loss * lse * lse
+        loss += z_loss * (top + log_sum) * (top + log_sum)
     return loss
+
+
+@triton.jit
+def reference_of(at_target):
+    """A number that is near the row's z where these are finite."""
+    return tl.where(tl.abs(at_target) < float("inf"), at_target, 0.0)
 
 
 @triton.jit
@@ -143,19 +151,35 @@ def kept_targets(targets_ptr, rows, ignore):
 
 
 @triton.jit
+def exp2_from(z, high):
+    """exp(z) / 2**high, whose exponent is rounded once."""
+    return tl.exp2(tl.fma(z, LOG2_E, -high))
+
+
+@triton.jit
+def join_parts(top, high, total, other_top, other_high, other_total):
+    """Of two parts of a row: the greatest z, this to base 2, and the sum of exp2_from() that."""
+    higher = tl.maximum(high, other_high)
+    return tl.maximum(top, other_top), higher, total * tl.exp2(high - higher) + other_total * tl.exp2(other_high - higher)
+
+
+@triton.jit
 def probabilities(z, PARTS: tl.constexpr):
-    """exp(z - lse) of rows, and lse = log(sum(exp(z)))."""
+    """exp(z - lse) of rows, their greatest z, and how far lse = log(sum(exp(z))) lies above that."""
     if PARTS > 1:
-        high = tl.maximum(warp_maxima(z), -1e38) * LOG2_E
-        numerator = tl.exp2(z * LOG2_E - to_row(high))
-        row_high, total = tl.reduce((in_line(high), in_line(warp_sums(numerator))), 0, join_sums)
-        p = numerator * to_row(tl.exp2(high - row_high) / total)
+        warp_top = tl.maximum(warp_maxima(z), -1e38)
+        warp_high = warp_top * LOG2_E
+        numerator = exp2_from(z, to_row(warp_high))
+        top, high, total = tl.reduce((in_line(warp_top), in_line(warp_high), in_line(warp_sums(numerator))), 0, join_parts)
+        p = numerator * to_row(tl.exp2(warp_high - high) / total)
     else:
-        row_high = row_max(z, PARTS) * LOG2_E
-        numerator = tl.exp2(z * LOG2_E - row_high)
+        top = row_max(z, PARTS)
+        high = top * LOG2_E
+        numerator = exp2_from(z, high)
         total = row_sum(numerator, PARTS)
         p = numerator * (1.0 / total)
-    return p, (row_high + tl.log2(total)) * 0.6931471805599453
+    rounded_off = tl.fma(top, LOG2_E, -high)
+    return p, top, (tl.log2(total) - rounded_off) * 0.6931471805599453
 
 
 @triton.jit
@@ -196,17 +220,18 @@ def whole_rows(losses_ptr, logits_ptr, targets_ptr, lse_ptr, logits_stride, rows
         is_row = row < rows if ROWS > 1 else None
         target = tl.load(targets_ptr + row, mask=is_row, other=ignore if ROWS > 1 else None).to(tl.int64)
         at_target = logit_at(logits_row, target, ignore, cols, cap, CAP)
-        p, lse = probabilities(z, PARTS)
+        p, top, log_sum = probabilities(z, PARTS)
+        lse = top + log_sum
         total = 0.0
         if SMOOTH:
-            total = row_sum(tl.where(mask, z, 0.0), PARTS)
+            total = row_sum(tl.where(mask, z - reference_of(at_target), 0.0), PARTS)
         keep = target != ignore
         if GRADIENT:
             scale = tl.where(at_target == at_target, factor, float("nan"))
             g = gradient(p, z, col, target, lse, cols, smoothing, z_loss, scale, cap, CAP, SMOOTH, SQUARE)
             g = tl.where(keep, g, 0.0)
             tl.store(logits_ptr + at, g.to(logits_ptr.dtype.element_ty), mask=mask)
-        loss = row_loss(lse, at_target, total, cols, smoothing, z_loss, SMOOTH, SQUARE)
+        loss = row_loss(top, log_sum, at_target, total, cols, smoothing, z_loss, SMOOTH, SQUARE)
         store_result(losses_ptr, lse_ptr, row, tl.where(keep, loss * factor, 0.0), tl.where(keep, lse, 0.0), is_row)
 
 
@@ -229,19 +254,23 @@ def row_in_pieces(logits_ptr, begin, target, at_target, cols, cap, smoothing, z_
         sums = sums * tl.exp(tops - higher) + tl.sum(tl.exp(z - higher[:, None]), axis=1)
         tops = higher
         if SMOOTH:
-            totals += tl.sum(tl.where(mask, z, 0.0), axis=1)
+            totals += tl.sum(tl.where(mask, z - reference_of(at_target), 0.0), axis=1)
     top = tl.max(tops, axis=0)
-    lse = top + tl.log(tl.sum(sums * tl.exp(tops - top), axis=0))
+    row_total = tl.sum(sums * tl.exp(tops - top), axis=0)
+    log_sum = tl.log(row_total)
+    lse = top + log_sum
     if GRADIENT:
+        high = top * LOG2_E
+        inverse = tl.exp2(-tl.fma(top, LOG2_E, -high)) / row_total
         for start in tl.range(0, cols + before, PIECE, num_stages=STAGES):
             col = start + offsets
             mask = piece_mask(col, before, cols, UNIT)
             z = capped(load_logits(logits_ptr + first + col, mask, "evict_first"), mask, cap, CAP)
-            p = tl.exp2(z * LOG2_E - lse * LOG2_E)
+            p = exp2_from(z, high) * inverse
             scale = tl.where(at_target == at_target, factor, float("nan"))
             g = gradient(p, z, col - before, target, lse, cols, smoothing, z_loss, scale, cap, CAP, SMOOTH, SQUARE)
             tl.store(logits_ptr + first + col, g.to(logits_ptr.dtype.element_ty), mask=mask)
-    return row_loss(lse, at_target, tl.sum(totals, axis=0), cols, smoothing, z_loss, SMOOTH, SQUARE), lse
+    return row_loss(top, log_sum, at_target, tl.sum(totals, axis=0), cols, smoothing, z_loss, SMOOTH, SQUARE), lse
 
 
 @triton.jit

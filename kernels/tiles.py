@@ -315,13 +315,6 @@ def without_negative(squares):
 
 
 @triton.jit
-def join_sums(top, total, other_top, other_total):
-    """Of two parts of a row: the greatest x, to base 2, and the sum of exponentials relative to it."""
-    both = tl.maximum(top, other_top)
-    return both, total * tl.exp2(top - both) + other_total * tl.exp2(other_top - both)
-
-
-@triton.jit
 def united(count_a, mean_a, squares_a, count_b, mean_b, squares_b):
     """Count, mean and squared differences from it of two parts (Chan et al., Updating formulae, 1979)."""
     count = count_a + count_b

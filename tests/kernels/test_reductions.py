@@ -18,8 +18,8 @@ class Losses(Case):
 
     LOSSES = ({}, {"smoothing": 0.1, "z_loss": 0.01, "cap": 5.0}, {"mean": True})
 
-    def cross_entropy(self, shape, kind, launch, how):
-        logits = normal(shape, kind, 3)
+    def cross_entropy(self, shape, kind, launch, how, middle=0.0):
+        logits = Array(normal(shape, kind, 3).exact + middle, kind)
         targets = random.integers(0, shape[1], shape[0])
         targets[shape[0] // 2] = -100 if shape[0] > 1 else targets[0]
         losses, lse = empty(shape[0]), empty(shape[0])
@@ -57,6 +57,20 @@ class Losses(Case):
 
             for how in self.LOSSES:
                 self.cross_entropy(shape, kind, launch, how)
+
+    def test_cross_entropy_far_from_zero(self):
+        """Losses and gradients are made of differences, which keep their digits: rows in registers, of a cluster, in pieces."""
+        text = tegula.load(str(SOURCE / "kernels" / "cross_entropy.py"))["cross_entropy"]
+        for rows, cols, piece, blocks in ((5, 700, 0, 1), (3, 3000, 0, 2), (2, 5001, 1024, 1)):
+
+            def launch(losses, logits, targets, lse, smoothing=0.0):
+                text[(2,)](losses, logits, targets, lse, cols, rows, cols, -100, smoothing, 0.0, 0.0, 1.0, 2, None, 0, MEAN=False,
+                           GRADIENT=True, ROWS=1, PIECE=piece, PROGRAMS=1, STAGES=1, num_warps=2,
+                           num_ctas=blocks if DEVICE.sm >= 90 else 1)
+
+            for middle in (1e3, -1e4, 1e6):
+                for how in ({}, {"smoothing": 0.1}):
+                    self.cross_entropy((rows, cols), "f32", launch, how, middle)
 
     def test_cross_entropy_of_rows_that_begin_anywhere(self):
         """Their tiles begin at multiples of 16 bytes, before the first column."""
