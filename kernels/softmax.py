@@ -69,10 +69,11 @@ def join_rows(top, total, other_top, other_total):
 def divided_row(x, KIND: tl.constexpr):
     """Each warp has exponentials of its own; then all exchange their greatest x and their sums, at once."""
     top = tl.maximum(warp_maxima(x), LOWEST)
-    numerator = exp_from(x, to_row(top))
+    below = x - to_row(top)  # once: log_softmax takes it from here too
+    numerator = exp_from(below, 0.0)
     row_top, total = tl.reduce((in_line(top), in_line(warp_sums(numerator))), 0, join_rows)
     if KIND == "log_softmax":
-        return (x - row_top) - tl.log(total)
+        return below - to_row((row_top - top) + tl.log(total))
     else:
         return numerator * to_row(exp_from(top, row_top) / total)
 
