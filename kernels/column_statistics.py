@@ -29,10 +29,11 @@ def configs_of_extremes():
 
 
 @triton.jit
-def place(outer, cols, COLS: tl.constexpr):
-    """How many programs share a group of COLS columns, which of them this is, the group's number, its matrix and its columns."""
+def place(outer, cols, COLS: tl.constexpr, WHOLE: tl.constexpr):
+    """How many programs share a group of COLS columns, which of them this is, the group's number, its matrix and its columns. Where all
+    rows are one tile, it is known to be one: code that is never reached would take most of the registers."""
     groups = tl.cdiv(cols, COLS)
-    parts = tl.num_programs(0) // (outer * groups)
+    parts = 1 if WHOLE else tl.num_programs(0) // (outer * groups)
     group = tl.program_id(0) % (outer * groups)
     part = tl.program_id(0) // (outer * groups)
     matrix = (group // groups).to(tl.int64)
@@ -87,7 +88,7 @@ def moments_of_part(x_ptr, x_stride_1, rows, cols, col, part, parts, ROWS: tl.co
 def column_variance(out_ptr, mean_ptr, x_ptr, out_stride, mean_stride, x_stride, x_stride_1, outer, rows, cols, correction, rows_class,
                     partials_ptr, counters_ptr, ROWS: tl.constexpr, COLS: tl.constexpr, PROGRAMS: tl.constexpr, STAGES: tl.constexpr,
                     DEEP: tl.constexpr, WHOLE: tl.constexpr):
-    parts, part, group, matrix, col = place(outer, cols, COLS)
+    parts, part, group, matrix, col = place(outer, cols, COLS, WHOLE)
     x_ptr += matrix * x_stride
     if WHOLE:
         n, mean, squares = moments(x_ptr, x_stride_1, rows, cols, col, ROWS)
@@ -130,7 +131,7 @@ def column_extreme(index_ptr, out_ptr, x_ptr, index_stride, out_stride, x_stride
                    counters_ptr, KIND: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, PROGRAMS: tl.constexpr,
                    STAGES: tl.constexpr, DEEP: tl.constexpr, WHOLE: tl.constexpr):
     none: tl.constexpr = neutral(KIND)
-    parts, part, group, matrix, col = place(outer, cols, COLS)
+    parts, part, group, matrix, col = place(outer, cols, COLS, WHOLE)
     x_ptr += matrix * x_stride
     row = (part * ROWS + tl.arange(0, ROWS))[:, None]
     place = tl.broadcast_to(row, [ROWS, COLS])

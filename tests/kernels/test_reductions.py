@@ -295,6 +295,22 @@ class Reductions(Case):
         call(kernels.variance_columns, variance, far)  # the variance must not be a difference of large numbers
         self.near(variance, far.exact.var(1, ddof=1), scale=30)
 
+    def test_statistics_of_columns_of_few_rows(self):
+        """No code for columns that programs share where one has all rows."""
+        x, variance, index = normal((3, 2501)), empty(2501), Array(np.zeros(2501), "i32")
+        call(kernels.variance_columns, variance, x)
+        self.near(variance, x.exact.var(0, ddof=1))
+        call(kernels.arg_extreme_columns, index, x, kind="max")
+        np.testing.assert_array_equal(index.now(), x.exact.argmax(0))
+        text = tegula.load(str(SOURCE / "kernels" / "column_statistics.py"))
+        room, counters = empty(1 << 16).given, Array(np.zeros(10), "i32").given
+        how = dict(ROWS=4, COLS=256, PROGRAMS=8, STAGES=1, DEEP=8, num_warps=4)
+        for whole in (True, False):
+            facts = text["column_variance"].facts(variance.given, None, x.given, 0, 0, 0, 2501, 1, 3, 2501, 1, 0, room, counters, WHOLE=whole, **how)
+            self.assertEqual(facts.shared_bytes == 0, whole)
+            facts = text["column_extreme"].facts(index.given, None, x.given, 0, 0, 0, 2501, 1, 3, 2501, 0, room, counters, KIND="max", WHOLE=whole, **how)
+            self.assertEqual(facts.shared_bytes == 0, whole)
+
     def test_reduce_all(self):
         for shape, kind in (((1,), "f32"), ((5000,), "bf16"), ((3, 7, 11), "f16"), ((0,), "f32")):
             x, out = normal(shape, kind), empty(1)
