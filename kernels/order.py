@@ -15,6 +15,8 @@ NO_SHORT_KEY = tl.constexpr(-0x80000000)  # likewise, of those of 32 bits
 NO_RANK = tl.constexpr(-0x80000000)  # behind all ranks
 MOST_PLACES = tl.constexpr(0x8000)  # of keys of 32 bits
 MOST_ALONE = tl.constexpr(0x2000)  # elements that are sorted without places if these are not wanted
+LEAST_WITH_PLACES = tl.constexpr(0x400)  # of 16 bits each, however: so equal ones go to different buckets
+INFINITY = tl.constexpr(0x7F800000)  # bits of float32
 
 
 @triton.jit
@@ -136,31 +138,44 @@ def store_elements(values_ptr, index_ptr, values_at, index_at, x, place, mask):
 
 
 @triton.jit
-def bits_of(x):
-    if x.dtype.primitive_bitwidth == 16:
-        return x.to(tl.int16, bitcast=True).to(tl.int32) << 16
-    else:
-        return x.to(tl.int32, bitcast=True)
-
-
-@triton.jit
 def numbers_of(x, DESCENDING: tl.constexpr):
-    """Unsigned numbers in the order of the elements, in the upper bits of 32; of the zeros one, of all NaNs the greatest."""
-    bits = tl.where(x != x, 0x7FFFFFFF, bits_of(x + 0.0))  # a -0 becomes 0
-    number = bits ^ ((bits >> 31) | -0x80000000)
-    return (~number if DESCENDING else number).to(tl.uint32, bitcast=True)
+    """Unsigned numbers in the order of elements of float32; of the zeros one, of all NaNs the greatest. They count from -infinity on."""
+    bits = x.to(tl.int32, bitcast=True)
+    sign = bits >> 31
+    number = ((bits & 0x7FFFFFFF) ^ sign) - sign
+    number = (tl.where(x != x, 0x7FFFFFFF, number) + INFINITY).to(tl.uint32, bitcast=True)
+    return ~number if DESCENDING else number
 
 
 @triton.jit
-def elements_of_numbers(number, is_negative, ELEMENT: tl.constexpr, DESCENDING: tl.constexpr):
-    """What has these numbers; NaNs are one, and of the zeros those below 0 are told by a bit."""
+def elements_of_numbers(number, is_negative, DESCENDING: tl.constexpr):
+    """What has these numbers; NaNs are one, but for their sign."""
+    number = (~number if DESCENDING else number).to(tl.int32, bitcast=True)
+    bits = tl.abs(number - INFINITY) | is_negative.to(tl.int32, bitcast=True) << 31
+    return bits.to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def bits_of_half(x):
+    return x.to(tl.int16, bitcast=True).to(tl.int32) << 16
+
+
+@triton.jit
+def numbers_of_halves(x, DESCENDING: tl.constexpr, ZEROS_DIFFER: tl.constexpr = False):
+    """The same of elements of 16 bits, in the upper bits of 32; that of -0 may stand before that of 0. By other operations than in
+    numbers_of(), which for these take longer."""
+    bits = tl.where(x != x, 0x7FFFFFFF, bits_of_half(x if ZEROS_DIFFER else x + 0.0))  # a sum of -0 and 0 is 0
+    number = bits ^ ((bits >> 31) | -0x80000000)
+    return (~number if DESCENDING else number).to(tl.uint32, bitcast=True) >> 16 << 16
+
+
+@triton.jit
+def halves_of_numbers(number, is_negative_zero, ELEMENT: tl.constexpr, DESCENDING: tl.constexpr):
+    """What has these numbers; NaNs are one."""
     number = number.to(tl.int32, bitcast=True)
     number = ~number if DESCENDING else number
-    bits = number ^ (~(number >> 31) | -0x80000000) ^ (is_negative.to(tl.int32, bitcast=True) << 31)
-    if ELEMENT.primitive_bitwidth == 16:
-        return (bits >> 16).to(tl.int16).to(ELEMENT, bitcast=True)
-    else:
-        return bits.to(ELEMENT, bitcast=True)
+    bits = number ^ (~(number >> 31) | -0x80000000) ^ (is_negative_zero.to(tl.int32, bitcast=True) << 31)
+    return (bits >> 16).to(tl.int16).to(ELEMENT, bitcast=True)
 
 
 @triton.jit
@@ -180,15 +195,15 @@ def sort_configs():
 
 def fitting_sort(configs, named_args, **kwargs):
     """4 to 32 elements a thread, 8 at least where rows are sorted by buckets; fewer registers, for more programs at a time, where that is
-    with places or by digits. Several rows where they are short."""
+    with places or 16 bits. Several rows where they are short."""
     block = triton.next_power_of_2(named_args["cols"])
     if block <= SHORT:
         return [c for c in configs if fits_short_rows(block, c.kwargs["ROWS"], c.num_warps)]
     configs = [c for c in configs if c.kwargs["ROWS"] == 1]
     by_buckets = 1024 <= block and block <= 8192
     kept = [c for c in configs if (8 if by_buckets else 4) * 32 * c.num_warps <= block and block <= 32 * 32 * c.num_warps]
-    with_places = named_args["index_ptr"] is not None and block >= 1024
-    kept = [c for c in kept if c.maxnreg is None or with_places]
+    limited = block >= 1024 and (named_args["index_ptr"] is not None or named_args["x_ptr"].element_size() == 2)
+    kept = [c for c in kept if c.maxnreg is None or limited]
     return kept if len(kept) > 0 else configs[-2:-1]
 
 
@@ -205,26 +220,26 @@ def sort_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_strid
     values_at = row * values_stride + col
     index_at = row * index_stride + col
     x = tl.load(x_ptr + row * x_stride + col, mask=mask, other=float("-inf") if DESCENDING else float("nan"))
-    if index_ptr is None and BLOCK <= MOST_ALONE:
+    if x.dtype.primitive_bitwidth == 16 and BLOCK <= MOST_PLACES and (index_ptr is not None or LEAST_WITH_PLACES <= BLOCK <= MOST_ALONE):
+        # Places over all of the lower half: so keys of equal elements lie as far apart as others.
+        ZEROS_DIFFER: tl.constexpr = index_ptr is None
+        STEP: tl.constexpr = 2 * MOST_PLACES // BLOCK
+        number = numbers_of_halves(x, DESCENDING, ZEROS_DIFFER)
+        below = bits_of_half(x) == -0x80000000
+        keys = number | col.to(tl.uint32) * STEP
+        keys = tl.sort(keys if ZEROS_DIFFER else keys | below.to(tl.uint32))
+        is_negative_zero = keys & (0 if ZEROS_DIFFER else 1)
+        x = halves_of_numbers(keys >> 16 << 16, is_negative_zero, x.dtype, DESCENDING)
+        store_elements(values_ptr, index_ptr, values_at, index_at, x, ((keys & 0xFFFF) // STEP).to(tl.int32), mask)
+    elif index_ptr is None and BLOCK <= MOST_ALONE:
         tl.store(values_ptr + values_at, tl.sort(x, descending=DESCENDING), mask=mask)
     else:
         # What stands behind the end comes last, as its places do.
-        number = numbers_of(x, DESCENDING)
-        below = bits_of(x) == -0x80000000
-        if x.dtype.primitive_bitwidth == 16 and BLOCK <= MOST_PLACES:
-            # Places over all of the lower half: so keys of equal elements lie as far apart as others.
-            STEP: tl.constexpr = 2 * MOST_PLACES // BLOCK
-            keys = tl.sort(number >> 16 << 16 | col.to(tl.uint32) * STEP | below.to(tl.uint32))
-            number = keys >> 16 << 16
-            place = (keys & 0xFFFF) // STEP
-            is_negative = keys & 1
-        else:
-            keys = tl.sort(number.to(tl.uint64) << 32 | col.to(tl.uint64) << 1 | below.to(tl.uint64))
-            number = (keys >> 32).to(tl.uint32)
-            place = keys.to(tl.uint32) >> 1
-            is_negative = keys.to(tl.uint32) & 1
-        x = elements_of_numbers(number, is_negative, x.dtype, DESCENDING)
-        store_elements(values_ptr, index_ptr, values_at, index_at, x, place.to(tl.int32), mask)
+        x = x.to(tl.float32)
+        is_negative = x.to(tl.int32, bitcast=True) < 0
+        keys = tl.sort(numbers_of(x, DESCENDING).to(tl.uint64) << 32 | col.to(tl.uint64) << 1 | is_negative.to(tl.uint64))
+        x = elements_of_numbers((keys >> 32).to(tl.uint32), keys.to(tl.uint32) & 1, DESCENDING).to(values_ptr.dtype.element_ty)
+        store_elements(values_ptr, index_ptr, values_at, index_at, x, (keys.to(tl.uint32) >> 1).to(tl.int32), mask)
 
 
 # Elements that are wanted, at most, where the elements of a piece are selected before they are put in order.

@@ -385,7 +385,8 @@ std::optional<DigitSort> plan_digit_sort(const ir::Op& op) {
 std::optional<BucketSort> plan_bucket_sort(const ir::Op& op) {
   constexpr int64_t kLeastElements = 1024, kMostElements = 8192;
   constexpr int64_t kHalfOfWord = 1 << 16;
-  constexpr int64_t kMostBytes = 96 << 10;  // what a block has on every target, and a little for others
+  constexpr int64_t kMostBytes = 96 << 10;   // what a block has on every target, and a little for others
+  constexpr int64_t kLargeBytes = 32 << 10;  // more keys leave memory for half as many buckets
   const ir::Type& type = op.operand(0)->type;
   const LinearLayout& layout = *type.layout;
   const int64_t n = type.shape.back();
@@ -401,8 +402,9 @@ std::optional<BucketSort> plan_bucket_sort(const ir::Op& op) {
   plan.distinct = places > 0;
   plan.warps = int(threads / 32);
   plan.in_order = in_order_of_last(layout, n);
-  plan.num_buckets = n <= 4096 ? 2 * n : n;
-  plan.num_cells = n / 4;
+  const bool is_large = n * sort_key_bytes(type) > kLargeBytes;
+  plan.num_buckets = is_large ? n / 2 : n;
+  plan.num_cells = is_large ? n / 8 : n / 4;
   const int64_t of_thread = plan.num_buckets / threads;
   plan.padded = of_thread > 4 ? int(of_thread) : 0;
   plan.buckets = n * sort_key_bytes(type);

@@ -82,8 +82,9 @@ struct DigitSort {
 std::optional<DigitSort> plan_digit_sort(const ir::Op& op);
 
 /// A bucket sort of the same rows. A sample of the keys tells how many there are in each of the cells that their upper
-/// bits form; each cell gets buckets in proportion, so that most buckets hold one or two keys; and each key counts the
-/// smaller keys of its bucket. If a bucket holds very many keys, as with equal keys, another sort takes over.
+/// bits form; each cell gets buckets in proportion, so that most buckets hold one or two keys; and keys that are in the
+/// order of their buckets change places with their neighbours. If a bucket holds very many keys, as with equal keys,
+/// another sort takes over.
 struct BucketSort {
   static constexpr int kMostOfBucket = 32;  ///< keys, a power of two
   int64_t elements = 0;

@@ -10,7 +10,10 @@ namespace tegula::lower {
 
 namespace {
 
-constexpr size_t kKeysAtOnce = 4;  // that a thread compares with those of their buckets
+// Keys on either side of a warp's part of a row that may belong to the buckets of its own ones: at least
+// kMostOfBucket - 1, and an even number a thread, with which neither loads nor stores have bank conflicts.
+constexpr int kBeside = 32;
+static_assert(kBeside >= BucketSort::kMostOfBucket - 1);
 
 class BucketSorter {
  public:
@@ -26,7 +29,6 @@ class BucketSorter {
         buckets_(l.b.CreateAdd(place_, l.i32(plan.buckets))),
         cells_(l.b.CreateAdd(place_, l.i32(plan.cells))),
         records_(l.b.CreateAdd(place_, l.i32(plan.records))),
-        overflow_(l.b.CreateAdd(records_, l.i32(8 * plan.warps))),
         lane_(l.b.CreateAnd(l.thread(), l.i32(31))),
         warp_(l.b.CreateLShr(l.thread(), l.i32(5))) {}
 
@@ -47,7 +49,8 @@ class BucketSorter {
     barrier();
     begin_buckets();
     barrier();
-    llvm::Value* none_is_full = l_.b.CreateICmpEQ(load_word(overflow_), l_.i32(0));
+    llvm::Value* greatest = greatest_rank();
+    llvm::Value* none_is_full = l_.b.CreateICmpULT(greatest, l_.i32(BucketSort::kMostOfBucket * key_bytes_));
     llvm::BasicBlock* count_end = l_.b.GetInsertBlock();
     l_.b.CreateBr(after);
     l_.b.SetInsertPoint(after);
@@ -57,24 +60,44 @@ class BucketSorter {
       return phi;
     };
     for (llvm::Value*& entry : entries_) entry = merge(entry, llvm::PoisonValue::get(word_));
+    greatest_rank_ = merge(greatest, llvm::PoisonValue::get(word_));
     return merge(none_is_full, l_.b.getFalse());
   }
 
+  /// Puts the keys in the order of their buckets, and then those of each bucket in order: each warp those of its part
+  /// of the row, with as many on either side as the rest of a bucket can have.
   void order() {
     // All loads come before the stores: neither LLVM nor the assembler moves one over the other.
-    std::vector<llvm::Value*> buckets, to;
-    for (llvm::Value* entry : entries_) buckets.push_back(load_word(bucket_at(lower_half(entry))));
-    for (size_t i = 0; i < keys_.size(); ++i) {
-      llvm::Value* rank = l_.b.CreateShl(upper_half(entries_[i]), l_.i32(kRankBit));
-      entries_[i] = in_one_register(l_.b.CreateOr(buckets[i], rank));
-      l_.store_shared(key_at(place_of(entries_[i])), {keys_[i]}, nullptr, op_.loc);
-    }
-    barrier();
-    for (size_t i = 0; i < keys_.size(); i += kKeysAtOnce)
-      count_smaller(i, std::min(keys_.size(), i + kKeysAtOnce), to);
-    barrier();
+    Regs begins;
+    for (llvm::Value* entry : entries_) begins.push_back(load_word(l_.b.CreateAdd(buckets_, lower_half(entry))));
     for (size_t i = 0; i < keys_.size(); ++i)
-      l_.store_shared(key_at(to[i]), {keys_[i]}, l_.b.CreateICmpNE(to[i], place_of(entries_[i])), op_.loc);
+      l_.store_shared(l_.b.CreateAdd(begins[i], upper_half(entries_[i])), {keys_[i]}, nullptr, op_.loc);
+    barrier();
+    const int64_t part = plan_.elements / plan_.warps, each = part / 32 + 2 * kBeside / 32;
+    llvm::Value* own = l_.b.CreateMul(warp_, l_.i32(part));
+    llvm::Value* first = l_.i32(0);
+    if (plan_.warps > 1) {
+      llvm::Value* before = l_.b.CreateBinaryIntrinsic(llvm::Intrinsic::usub_sat, own, l_.i32(kBeside));
+      first = l_.b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, before, l_.i32(plan_.elements - 32 * each));
+    }
+    first = l_.b.CreateAdd(first, l_.b.CreateMul(lane_, l_.i32(each)));
+    Regs keys, places;
+    for (int64_t i = 0; i < each; i += 2) {
+      places.push_back(l_.b.CreateAdd(first, l_.i32(i)));
+      Regs pair = l_.load_shared(key_at(places.back()), type_, 2, op_.loc);
+      // One warp has none beside its part.
+      if (plan_.warps == 1) {
+        llvm::Value* there = l_.b.CreateICmpULT(places.back(), l_.i32(plan_.elements));
+        for (llvm::Value*& key : pair) key = l_.b.CreateSelect(there, key, llvm::Constant::getAllOnesValue(type_));
+      }
+      keys.insert(keys.end(), pair.begin(), pair.end());
+    }
+    transpose_neighbours(keys);
+    barrier();
+    for (size_t i = 0; i < places.size(); ++i) {
+      llvm::Value* is_own = l_.b.CreateICmpULT(l_.b.CreateSub(places[i], own), l_.i32(part));
+      l_.store_shared(key_at(places[i]), {keys[2 * i], keys[2 * i + 1]}, is_own, op_.loc);
+    }
     barrier();
   }
 
@@ -85,8 +108,9 @@ class BucketSorter {
     return l_.b.CreateAdd(base, l_.b.CreateShl(index, l_.i32(2)));
   }
   llvm::Value* key_at(llvm::Value* index) { return l_.b.CreateAdd(place_, l_.b.CreateMul(index, l_.i32(key_bytes_))); }
-  llvm::Value* bucket_at(llvm::Value* index) {
-    llvm::Value* at = word_at(buckets_, index);
+  /// Bytes behind the first bucket.
+  llvm::Value* place_of_bucket(llvm::Value* index) {
+    llvm::Value* at = l_.b.CreateShl(index, l_.i32(2));
     if (!plan_.padded) return at;
     llvm::Value* of_thread = l_.b.CreateLShr(index, l_.i32(std::countr_zero(unsigned(plan_.padded))));
     return l_.b.CreateAdd(at, l_.b.CreateShl(of_thread, l_.i32(4)));
@@ -95,14 +119,6 @@ class BucketSorter {
   llvm::Value* upper_half(llvm::Value* word) { return l_.b.CreateLShr(word, l_.i32(16)); }
   /// Otherwise LLVM would also keep the parts of which the word consists.
   llvm::Value* in_one_register(llvm::Value* word) { return l_.hw("opaque_b32", {word}); }
-  // The word of a key whose bucket is small: the number of keys in the bucket, which of them this one is, and where the
-  // bucket begins.
-  static constexpr int kRankBit = 8;
-  llvm::Value* count_of(llvm::Value* entry) { return l_.b.CreateAnd(entry, l_.i32((1 << kRankBit) - 1)); }
-  llvm::Value* rank_of(llvm::Value* entry) {
-    return l_.b.CreateAnd(l_.b.CreateLShr(entry, l_.i32(kRankBit)), l_.i32((1 << (16 - kRankBit)) - 1));
-  }
-  llvm::Value* place_of(llvm::Value* entry) { return l_.b.CreateAdd(upper_half(entry), rank_of(entry)); }
   int threads() const { return 32 * plan_.warps; }
 
   void clear_words(llvm::Value* base, int64_t count) {
@@ -117,7 +133,6 @@ class BucketSorter {
   void clear() {
     clear_words(buckets_, (plan_.cells - plan_.buckets) / 4);
     clear_words(cells_, plan_.num_cells);
-    l_.store_shared(overflow_, {l_.i32(0)}, l_.b.CreateICmpEQ(l_.thread(), l_.i32(0)), op_.loc);
   }
 
   llvm::Value* upper_word(llvm::Value* key) {
@@ -126,7 +141,7 @@ class BucketSorter {
 
   /// The number of leading bits that are equal in the upper words of all keys, by which keys may be shifted up. Also
   /// decides whether to continue: if a thread's first keys equal that of its warp's first thread, very many keys are
-  /// equal; no bucket has room for these, and they would be counted one by one.
+  /// equal, and no bucket has room for these.
   llvm::Value* find_shift() {
     llvm::Value *of_warp = l_.shuffle(upper_word(keys_[0]), l_.i32(0), false), *differing = l_.i32(0);
     llvm::Value* equal = nullptr;
@@ -179,13 +194,19 @@ class BucketSorter {
   /// lower.
   void allot_buckets() {
     const int64_t of_key = plan_.num_buckets * sample_step() / plan_.elements - 1;
-    replace_by_sums(cells_, plan_.num_cells / threads(), 0, [&](llvm::Value* count) {
-      llvm::Value* wanted = l_.b.CreateMul(count, l_.i32(of_key));
-      return l_.b.CreateBinaryIntrinsic(llvm::Intrinsic::umax, wanted, l_.i32(1));
-    });
+    replace_by_sums(
+        cells_, plan_.num_cells / threads(), 0, l_.i32(0),
+        [&](llvm::Value* count) {
+          llvm::Value* wanted = l_.b.CreateMul(count, l_.i32(of_key));
+          return l_.b.CreateBinaryIntrinsic(llvm::Intrinsic::umax, wanted, l_.i32(1));
+        },
+        [&](llvm::Value* number, llvm::Value* before) {
+          return l_.b.CreateOr(number, l_.b.CreateShl(before, l_.i32(16)));
+        });
   }
 
-  /// Counts the keys in their buckets. Keeps for each key its bucket and, in the upper half, how many came before it.
+  /// Counts the keys in their buckets, in bytes. Keeps for each key the place of its bucket and, in the upper half, how
+  /// many bytes of keys came before it.
   void enter() {
     std::vector<llvm::Value*> leading, cells, buckets;
     for (llvm::Value* key : keys_) leading.push_back(leading_bits(key));
@@ -195,29 +216,42 @@ class BucketSorter {
       llvm::Value* within = l_.b.CreateZExt(l_.b.CreateShl(leading[i], l_.i32(cell_bits())), wide);
       llvm::Value* product = l_.b.CreateMul(within, l_.b.CreateZExt(lower_half(cells[i]), wide));
       llvm::Value* number = l_.b.CreateTrunc(l_.b.CreateLShr(product, uint64_t(32)), word_);
-      buckets.push_back(l_.b.CreateAdd(upper_half(cells[i]), number));
+      buckets.push_back(place_of_bucket(l_.b.CreateAdd(upper_half(cells[i]), number)));
     }
-    llvm::Value* ranks = l_.i32(0);
+    llvm::Value* greatest = l_.i32(0);
     for (llvm::Value* bucket : buckets) {
-      llvm::Value* rank =
-          l_.hw("atom_shared_add_i32", {bucket_at(bucket), l_.i32(1), l_.b.getTrue(), l_.site(op_.loc)});
+      llvm::Value* rank = l_.hw("atom_shared_add_i32", {l_.b.CreateAdd(buckets_, bucket), l_.i32(key_bytes_),
+                                                        l_.b.getTrue(), l_.site(op_.loc)});
       entries_.push_back(in_one_register(l_.b.CreateOr(bucket, l_.b.CreateShl(rank, l_.i32(16)))));
-      ranks = l_.b.CreateOr(ranks, rank);
+      greatest = greater(greatest, rank);
     }
-    llvm::Value* too_many = l_.b.CreateICmpUGE(ranks, l_.i32(BucketSort::kMostOfBucket));
-    l_.hw("red_shared_add_i32", {overflow_, l_.i32(1), too_many, l_.site(op_.loc)});
+    for (int lane = 16; lane > 0; lane /= 2) greatest = greater(greatest, l_.shuffle(greatest, l_.i32(lane), true));
+    l_.store_shared(greatest_at(warp_), {greatest}, l_.b.CreateICmpEQ(lane_, l_.i32(0)), op_.loc);
   }
 
-  /// The start of each bucket's keys, in the upper half of its word; the lower half keeps their number.
+  // The second words of warps, which sums over threads do not use.
+  llvm::Value* greatest_at(llvm::Value* warp) { return word_at(records_, l_.b.CreateAdd(warp, l_.i32(plan_.warps))); }
+  /// Of all keys within their buckets, in bytes.
+  llvm::Value* greatest_rank() {
+    llvm::Value* greatest = load_word(greatest_at(l_.b.CreateAnd(lane_, l_.i32(plan_.warps - 1))));
+    for (int lane = 1; lane < plan_.warps; lane *= 2)
+      greatest = greater(greatest, l_.shuffle(greatest, l_.i32(lane), true));
+    return greatest;
+  }
+
+  /// Replaces each bucket's bytes by the address where its keys begin.
   void begin_buckets() {
     const int64_t each = plan_.num_buckets / threads();
-    replace_by_sums(buckets_, each, plan_.padded ? 4 : 0, [](llvm::Value* count) { return count; });
+    replace_by_sums(
+        buckets_, each, plan_.padded ? 4 : 0, place_, [](llvm::Value* bytes) { return bytes; },
+        [](llvm::Value*, llvm::Value* begin) { return begin; });
   }
 
-  /// Replaces each of a thread's words, which lie `gap` words from the next thread's, by what `made` makes of it, with
-  /// the sum of that of all words before in the upper half.
-  void replace_by_sums(llvm::Value* base, int64_t each, int gap,
-                       const std::function<llvm::Value*(llvm::Value*)>& made) {
+  /// Replaces each of a thread's words, which lie `gap` words from the next thread's, by what `kept` makes of `made` of
+  /// it and the sum of `start` and that of all words before.
+  void replace_by_sums(llvm::Value* base, int64_t each, int gap, llvm::Value* start,
+                       const std::function<llvm::Value*(llvm::Value*)>& made,
+                       const std::function<llvm::Value*(llvm::Value*, llvm::Value*)>& kept) {
     const int width = int(std::min<int64_t>(4, each));
     llvm::Value* own = word_at(base, l_.b.CreateMul(l_.thread(), l_.i32(each + gap)));
     auto load = [&](int64_t i) {
@@ -228,74 +262,64 @@ class BucketSorter {
     llvm::Value* total = l_.i32(0);
     for (int64_t i = 0; i < each; i += width)
       for (llvm::Value* word : load(i)) total = l_.b.CreateAdd(total, word);
-    llvm::Value* sum = sum_of_threads_before(l_, total, records_, plan_.warps, op_.loc);
+    llvm::Value* sum = l_.b.CreateAdd(start, sum_of_threads_before(l_, total, records_, plan_.warps, op_.loc));
     // Loaded once more: a thread has no registers for all of them beside its keys.
     for (int64_t i = 0; i < each; i += width) {
       Regs words = load(i);
       for (llvm::Value*& word : words) {
         llvm::Value* before = sum;
         sum = l_.b.CreateAdd(sum, word);
-        word = l_.b.CreateOr(word, l_.b.CreateShl(before, l_.i32(16)));
+        word = kept(word, before);
       }
       l_.store_shared(l_.b.CreateAdd(own, l_.i32(4 * i)), {words.begin(), words.end()}, nullptr, op_.loc);
     }
   }
 
-  /// Where keys `first` to `end` go: after those of their buckets that are smaller, or equal and stand before them.
-  /// All of them take as many steps as the largest of their buckets has keys, but read only what lies in their own, and
-  /// nothing where a key is alone, as most are: reads from anywhere in shared memory wait for each other's banks.
-  void count_smaller(size_t first, size_t end, std::vector<llvm::Value*>& to) {
-    llvm::Value* most = count_of(entries_[first]);
-    for (size_t i = first + 1; i < end; ++i)
-      most = l_.b.CreateBinaryIntrinsic(llvm::Intrinsic::umax, most, count_of(entries_[i]));
-    std::vector<llvm::Value*> begin;
-    for (size_t i = first; i < end; ++i) begin.push_back(upper_half(entries_[i]));
-    llvm::Function* function = l_.b.GetInsertBlock()->getParent();
-    llvm::BasicBlock *before = l_.b.GetInsertBlock(), *loop = llvm::BasicBlock::Create(l_.context, "bucket", function),
-                     *after = llvm::BasicBlock::Create(l_.context, "counted", function);
-    std::vector<llvm::Value*> addresses, ends;
-    for (size_t i = first; i < end; ++i) {
-      llvm::Value* count = count_of(entries_[i]);
-      addresses.push_back(key_at(begin[i - first]));
-      llvm::Value* behind = l_.b.CreateAdd(addresses.back(), l_.b.CreateMul(count, l_.i32(key_bytes_)));
-      ends.push_back(in_one_register(l_.b.CreateSelect(l_.b.CreateICmpUGT(count, l_.i32(1)), behind, l_.i32(0))));
-    }
-    llvm::Value* none = llvm::Constant::getAllOnesValue(type_);
-    l_.b.CreateCondBr(l_.b.CreateICmpUGT(most, l_.i32(1)), loop, after);
-    l_.b.SetInsertPoint(loop);
-    llvm::PHINode* number = l_.b.CreatePHI(word_, 2);
-    std::vector<llvm::PHINode*> address, place;
-    for (size_t i = first; i < end; ++i) {
-      address.push_back(l_.b.CreatePHI(word_, 2)), place.push_back(l_.b.CreatePHI(word_, 2));
-      address.back()->addIncoming(addresses[i - first], before), place.back()->addIncoming(begin[i - first], before);
-    }
-    std::vector<llvm::Value*> found, more;
-    for (size_t i = 0; i < address.size(); ++i) {
-      llvm::Value* there = l_.b.CreateICmpULT(address[i], ends[i]);
-      const char* load = key_bytes_ == 8 ? "ld_shared_or_b64" : "ld_shared_or_b32";
-      found.push_back(l_.hw(load, {address[i], none, there, l_.site(op_.loc)}));
-    }
-    for (size_t i = first; i < end; ++i)
-      more.push_back(count_if_smaller(place[i - first], found[i - first], keys_[i], number, rank_of(entries_[i])));
-    llvm::Value* next = l_.b.CreateAdd(number, l_.i32(1));
-    number->addIncoming(l_.i32(0), before), number->addIncoming(next, loop);
-    for (size_t i = 0; i < place.size(); ++i) {
-      address[i]->addIncoming(l_.b.CreateAdd(address[i], l_.i32(key_bytes_)), loop);
-      place[i]->addIncoming(more[i], loop);
-    }
-    mark_not_to_unroll(l_.b.CreateCondBr(l_.b.CreateICmpULT(next, most), loop, after));
-    l_.b.SetInsertPoint(after);
-    for (size_t i = first; i < end; ++i) {
-      llvm::PHINode* result = l_.b.CreatePHI(word_, 2);
-      result->addIncoming(begin[i - first], before), result->addIncoming(more[i - first], loop);
-      to.push_back(result);
+  llvm::Value* greater(llvm::Value* a, llvm::Value* b) {
+    return l_.b.CreateBinaryIntrinsic(llvm::Intrinsic::umax, a, b);
+  }
+  void put_in_order(llvm::Value*& low, llvm::Value*& high) {
+    llvm::Value *a = low, *b = high;
+    if (key_bytes_ == 8) {
+      const auto both = l_.results(l_.hw("in_order_b64", {a, b}));
+      low = both[0], high = both[1];
+    } else {
+      low = l_.b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, a, b), high = greater(a, b);
     }
   }
 
-  llvm::Value* count_if_smaller(llvm::Value* count, llvm::Value* found, llvm::Value* key, llvm::Value* number,
-                                llvm::Value* rank) {
-    if (plan_.distinct) return l_.hw(key_bytes_ == 8 ? "count_if_less_b64" : "count_if_less_b32", {count, found, key});
-    return l_.hw(key_bytes_ == 8 ? "count_less_b64" : "count_less_b32", {count, found, key, number, rank});
+  /// Odd-even transposition of a warp's keys, an even number in each thread: as many rounds as the largest bucket has
+  /// keys, as no key leaves its bucket.
+  void transpose_neighbours(Regs& keys) {
+    llvm::Function* function = l_.b.GetInsertBlock()->getParent();
+    llvm::BasicBlock *before = l_.b.GetInsertBlock(), *loop = llvm::BasicBlock::Create(l_.context, "rounds", function),
+                     *after = llvm::BasicBlock::Create(l_.context, "ordered", function);
+    llvm::Value *none = llvm::Constant::getAllOnesValue(type_), *least = llvm::Constant::getNullValue(type_);
+    llvm::Value *is_first = l_.b.CreateICmpEQ(lane_, l_.i32(0)), *is_last = l_.b.CreateICmpEQ(lane_, l_.i32(31));
+    llvm::Value *previous = l_.b.CreateSub(lane_, l_.i32(1)), *next = l_.b.CreateAdd(lane_, l_.i32(1));
+    l_.b.CreateCondBr(l_.b.CreateICmpUGT(greatest_rank_, l_.i32(0)), loop, after);
+    l_.b.SetInsertPoint(loop);
+    std::vector<llvm::PHINode*> held;
+    for (llvm::Value* key : keys) held.push_back(l_.b.CreatePHI(type_, 2)), held.back()->addIncoming(key, before);
+    llvm::PHINode* round = l_.b.CreatePHI(word_, 2);
+    round->addIncoming(l_.i32(0), before);
+    Regs moved(held.begin(), held.end());
+    for (size_t i = 0; i + 1 < moved.size(); i += 2) put_in_order(moved[i], moved[i + 1]);
+    llvm::Value* above = l_.b.CreateSelect(is_last, none, l_.shuffle(moved.front(), next, false));
+    llvm::Value* below = l_.b.CreateSelect(is_first, least, l_.shuffle(moved.back(), previous, false));
+    for (size_t i = 1; i + 1 < moved.size(); i += 2) put_in_order(moved[i], moved[i + 1]);
+    moved.back() = l_.b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, moved.back(), above);
+    moved.front() = greater(moved.front(), below);
+    llvm::Value* rounds = l_.b.CreateAdd(round, l_.i32(2 * key_bytes_));
+    round->addIncoming(rounds, loop);
+    for (size_t i = 0; i < held.size(); ++i) held[i]->addIncoming(moved[i], loop);
+    mark_not_to_unroll(l_.b.CreateCondBr(l_.b.CreateICmpULE(rounds, greatest_rank_), loop, after));
+    l_.b.SetInsertPoint(after);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      llvm::PHINode* result = l_.b.CreatePHI(type_, 2);
+      result->addIncoming(keys[i], before), result->addIncoming(moved[i], loop);
+      keys[i] = result;
+    }
   }
 
   void mark_not_to_unroll(llvm::BranchInst* back) {
@@ -312,9 +336,9 @@ class BucketSorter {
   const Regs& keys_;
   llvm::Type *type_, *word_;
   const int key_bytes_;
-  llvm::Value *place_, *buckets_, *cells_, *records_, *overflow_;
+  llvm::Value *place_, *buckets_, *cells_, *records_;
   llvm::Value *lane_, *warp_;
-  llvm::Value* shift_ = nullptr;
+  llvm::Value *shift_ = nullptr, *greatest_rank_ = nullptr;
   std::vector<llvm::Value*> entries_;
 };
 

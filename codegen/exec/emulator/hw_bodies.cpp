@@ -181,18 +181,9 @@ uint32_t emu_match_byte(uint32_t value, uint32_t place) {
   });
   return x.lanes_of[uint8_t(value)];
 }
-template <class T>
-uint32_t count_less(uint32_t count, T x, T y, uint32_t i, uint32_t k) {
-  return count + (x < y || (x == y && i < k));
+void emu_in_order_b64(uint64_t* result, uint64_t x, uint64_t y) {
+  result[0] = std::min(x, y), result[1] = std::max(x, y);
 }
-template <class T>
-uint32_t count_if_less(uint32_t count, T x, T y) {
-  return count + (x < y);
-}
-constexpr auto emu_count_if_less_b32 = count_if_less<uint32_t>;
-constexpr auto emu_count_if_less_b64 = count_if_less<uint64_t>;
-constexpr auto emu_count_less_b32 = count_less<uint32_t>;
-constexpr auto emu_count_less_b64 = count_less<uint64_t>;
 uint32_t emu_shfl_bfly_b32(uint32_t value, uint32_t mask, uint32_t place) {
   return shuffle(value, place, [=](uint32_t lane) { return lane ^ mask; });
 }

@@ -44,11 +44,6 @@ T load_shared(uint32_t address, uint32_t site) {
 }
 
 template <class T>
-T load_shared_or(uint32_t address, T other, uint32_t predicate, uint32_t site) {
-  return predicate ? load_shared<T>(address, site) : other;
-}
-
-template <class T>
 void store_shared(uint32_t address, T value, uint32_t predicate, uint32_t site) {
   if (!predicate) return;
   std::memcpy(shared_access(this_worker->fiber(), address, sizeof(T), Access::Write, site, &value), &value, sizeof(T));
@@ -99,8 +94,6 @@ inline uint32_t emu_ld_shared_b8(uint32_t address, uint32_t site) { return load_
 inline uint32_t emu_ld_shared_b16(uint32_t address, uint32_t site) { return load_shared<uint16_t>(address, site); }
 constexpr auto emu_ld_shared_b32 = load_shared<uint32_t>;
 constexpr auto emu_ld_shared_b64 = load_shared<uint64_t>;
-constexpr auto emu_ld_shared_or_b32 = load_shared_or<uint32_t>;
-constexpr auto emu_ld_shared_or_b64 = load_shared_or<uint64_t>;
 constexpr auto emu_ld_shared_v2b32 = load_shared_vector<2>;
 constexpr auto emu_ld_shared_v4b32 = load_shared_vector<4>;
 inline void emu_st_shared_b8(uint32_t address, uint32_t value, uint32_t predicate, uint32_t site) {
