@@ -17,6 +17,8 @@ MOST_PLACES = tl.constexpr(0x8000)  # of keys of 32 bits
 MOST_ALONE = tl.constexpr(0x2000)  # elements that are sorted without places if these are not wanted
 LEAST_WITH_PLACES = tl.constexpr(0x400)  # of 16 bits each, however: so equal ones go to different buckets
 INFINITY = tl.constexpr(0x7F800000)  # bits of float32
+NAN = tl.constexpr(0x7FC00000)  # likewise; the upper half is a NaN of float16 and of bfloat16
+BY_BUCKETS = (1024, 8192)  # elements of rows that tl.sort puts into buckets
 
 
 @triton.jit
@@ -137,6 +139,9 @@ def store_elements(values_ptr, index_ptr, values_at, index_at, x, place, mask):
         tl.store(index_ptr + index_at, place.to(index_ptr.dtype.element_ty), mask=mask)
 
 
+GREATEST_NUMBER = tl.constexpr(0xFF7FFFFF)  # of numbers_of()
+
+
 @triton.jit
 def numbers_of(x, DESCENDING: tl.constexpr):
     """Unsigned numbers in the order of elements of float32; of the zeros one, of all NaNs the greatest. They count from -infinity on."""
@@ -144,13 +149,13 @@ def numbers_of(x, DESCENDING: tl.constexpr):
     sign = bits >> 31
     number = ((bits & 0x7FFFFFFF) ^ sign) - sign
     number = (tl.where(x != x, 0x7FFFFFFF, number) + INFINITY).to(tl.uint32, bitcast=True)
-    return ~number if DESCENDING else number
+    return GREATEST_NUMBER - number if DESCENDING else number
 
 
 @triton.jit
 def elements_of_numbers(number, is_negative, DESCENDING: tl.constexpr):
     """What has these numbers; NaNs are one, but for their sign."""
-    number = (~number if DESCENDING else number).to(tl.int32, bitcast=True)
+    number = (GREATEST_NUMBER - number if DESCENDING else number).to(tl.int32, bitcast=True)
     bits = tl.abs(number - INFINITY) | is_negative.to(tl.int32, bitcast=True) << 31
     return bits.to(tl.float32, bitcast=True)
 
@@ -161,21 +166,39 @@ def bits_of_half(x):
 
 
 @triton.jit
+def bits_in_order(bits, DESCENDING: tl.constexpr):
+    """Unsigned numbers in the order of elements with these bits, -0 ahead of 0."""
+    number = bits ^ ((bits >> 31) | -0x80000000)
+    return (~number if DESCENDING else number).to(tl.uint32, bitcast=True)
+
+
+@triton.jit
+def bits_of_number(number, DESCENDING: tl.constexpr):
+    number = number.to(tl.int32, bitcast=True)
+    number = ~number if DESCENDING else number
+    return number ^ (~(number >> 31) | -0x80000000)
+
+
+@triton.jit
 def numbers_of_halves(x, DESCENDING: tl.constexpr, ZEROS_DIFFER: tl.constexpr = False):
     """The same of elements of 16 bits, in the upper bits of 32; that of -0 may stand before that of 0. By other operations than in
     numbers_of(), which for these take longer."""
-    bits = tl.where(x != x, 0x7FFFFFFF, bits_of_half(x if ZEROS_DIFFER else x + 0.0))  # a sum of -0 and 0 is 0
-    number = bits ^ ((bits >> 31) | -0x80000000)
-    return (~number if DESCENDING else number).to(tl.uint32, bitcast=True) >> 16 << 16
+    bits = tl.where(x != x, NAN, bits_of_half(x if ZEROS_DIFFER else x + 0.0))  # a sum of -0 and 0 is 0
+    return bits_in_order(bits, DESCENDING) >> 16 << 16
 
 
 @triton.jit
 def halves_of_numbers(number, is_negative_zero, ELEMENT: tl.constexpr, DESCENDING: tl.constexpr):
     """What has these numbers; NaNs are one."""
-    number = number.to(tl.int32, bitcast=True)
-    number = ~number if DESCENDING else number
-    bits = number ^ (~(number >> 31) | -0x80000000) ^ (is_negative_zero.to(tl.int32, bitcast=True) << 31)
+    bits = bits_of_number(number, DESCENDING) ^ (is_negative_zero.to(tl.int32, bitcast=True) << 31)
     return (bits >> 16).to(tl.int16).to(ELEMENT, bitcast=True)
+
+
+@triton.jit
+def behind_the_end(col, cols, LAST: tl.constexpr, BLOCK: tl.constexpr):
+    """Unsigned numbers above LAST for what stands behind the end of a row, as far apart as there is room: equal ones would fill a bucket."""
+    STEP: tl.constexpr = (0xFFFFFFFF - LAST) // BLOCK
+    return ((col - cols) * STEP).to(tl.uint32) + (LAST + 1)
 
 
 @triton.jit
@@ -200,20 +223,25 @@ def fitting_sort(configs, named_args, **kwargs):
     if block <= SHORT:
         return [c for c in configs if fits_short_rows(block, c.kwargs["ROWS"], c.num_warps)]
     configs = [c for c in configs if c.kwargs["ROWS"] == 1]
-    by_buckets = 1024 <= block and block <= 8192
+    by_buckets = BY_BUCKETS[0] <= block and block <= BY_BUCKETS[1]
     kept = [c for c in configs if (8 if by_buckets else 4) * 32 * c.num_warps <= block and block <= 32 * 32 * c.num_warps]
     limited = block >= 1024 and (named_args["index_ptr"] is not None or named_args["x_ptr"].element_size() == 2)
     kept = [c for c in kept if c.maxnreg is None or limited]
     return kept if len(kept) > 0 else configs[-2:-1]
 
 
+def leaves_room_in_buckets(args):
+    """Whether much of the tile stands behind the end of a row that is sorted by buckets."""
+    return BY_BUCKETS[0] <= args["BLOCK"] <= BY_BUCKETS[1] and args["cols"] < args["BLOCK"]
+
+
 @triton.autotune(configs=sort_configs(), key=["cols"], prune_configs_by={"early_config_prune": fitting_sort})
-@triton.heuristics({"BLOCK": lambda args: triton.next_power_of_2(args["cols"])})
+@triton.heuristics({"BLOCK": lambda args: triton.next_power_of_2(args["cols"]), "SPREAD": leaves_room_in_buckets})
 @triton.jit
 def sort_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, rows, cols, DESCENDING: tl.constexpr,
-              BLOCK: tl.constexpr, ROWS: tl.constexpr = 1):
+              BLOCK: tl.constexpr, SPREAD: tl.constexpr, ROWS: tl.constexpr = 1):
     """ROWS rows a program. Without an index the elements of shorter rows are sorted themselves: tl.sort has a NaN behind all numbers and
-    makes all of them one, which is what stands behind the end of an ascending row."""
+    makes all of them one, which is what stands behind the end of an ascending row. With SPREAD that is numbers of their own."""
     col = tl.arange(0, BLOCK)
     row, mask = rows_of_program(rows, ROWS)
     mask = mask & (col < cols) if ROWS > 1 else col < cols
@@ -224,20 +252,31 @@ def sort_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_strid
         # Places over all of the lower half: so keys of equal elements lie as far apart as others.
         ZEROS_DIFFER: tl.constexpr = index_ptr is None
         STEP: tl.constexpr = 2 * MOST_PLACES // BLOCK
-        number = numbers_of_halves(x, DESCENDING, ZEROS_DIFFER)
         below = bits_of_half(x) == -0x80000000
-        keys = number | col.to(tl.uint32) * STEP
-        keys = tl.sort(keys if ZEROS_DIFFER else keys | below.to(tl.uint32))
+        keys = numbers_of_halves(x, DESCENDING, ZEROS_DIFFER) | col.to(tl.uint32) * STEP
+        keys = keys if ZEROS_DIFFER else keys | below.to(tl.uint32)
+        if SPREAD:
+            keys = tl.where(mask, keys, behind_the_end(col, cols, 0xFFC0FFFF, BLOCK))
+        keys = tl.sort(keys)
         is_negative_zero = keys & (0 if ZEROS_DIFFER else 1)
         x = halves_of_numbers(keys >> 16 << 16, is_negative_zero, x.dtype, DESCENDING)
         store_elements(values_ptr, index_ptr, values_at, index_at, x, ((keys & 0xFFFF) // STEP).to(tl.int32), mask)
+    elif index_ptr is None and SPREAD:
+        x = x.to(tl.float32)
+        keys = bits_in_order(tl.where(x != x, NAN, x.to(tl.int32, bitcast=True)), DESCENDING)
+        keys = tl.sort(tl.where(mask, keys, behind_the_end(col, cols, 0xFFC00000, BLOCK)))
+        x = bits_of_number(keys, DESCENDING).to(tl.float32, bitcast=True)
+        tl.store(values_ptr + values_at, x.to(values_ptr.dtype.element_ty), mask=mask)
     elif index_ptr is None and BLOCK <= MOST_ALONE:
         tl.store(values_ptr + values_at, tl.sort(x, descending=DESCENDING), mask=mask)
     else:
         # What stands behind the end comes last, as its places do.
         x = x.to(tl.float32)
         is_negative = x.to(tl.int32, bitcast=True) < 0
-        keys = tl.sort(numbers_of(x, DESCENDING).to(tl.uint64) << 32 | col.to(tl.uint64) << 1 | is_negative.to(tl.uint64))
+        number = numbers_of(x, DESCENDING)
+        if SPREAD:
+            number = tl.where(mask, number, behind_the_end(col, cols, GREATEST_NUMBER, BLOCK))
+        keys = tl.sort(number.to(tl.uint64) << 32 | col.to(tl.uint64) << 1 | is_negative.to(tl.uint64))
         x = elements_of_numbers((keys >> 32).to(tl.uint32), keys.to(tl.uint32) & 1, DESCENDING).to(values_ptr.dtype.element_ty)
         store_elements(values_ptr, index_ptr, values_at, index_at, x, (keys.to(tl.uint32) >> 1).to(tl.int32), mask)
 
