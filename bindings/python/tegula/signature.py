@@ -104,9 +104,10 @@ class Signature:
                 options["no_fp_fusion"] = not number
             elif name == "launch_cooperative_grid":
                 options["cooperative_grid"] = bool(number)
+            elif number == 0 and name in ("num_warps", "num_ctas"):  # which to the C interface is the default
+                raise ValueError(f"{self.name}(): {name} is 0, expected 1 at least")
             else:
-                # To the C interface 0 stands for the default; stages are one at least.
-                options[name] = number or (1 if name == "num_stages" else -1 if name in ("num_warps", "num_ctas") else 0)
+                options[name] = number or (1 if name == "num_stages" else 0)  # stages are one at least
         array = (ConstexprStruct * len(constexprs))(*constexprs)
         made = OptionsStruct(ctypes.sizeof(OptionsStruct), array, len(constexprs), **options)
         made.keep = (array, constexprs, keep)

@@ -57,7 +57,6 @@ def count_refusal(name, reason):
     with _lock:
         count, first = _refused.get(name, (0, reason))
         _refused[name] = count + 1, first
-        return reason or first
 
 
 @contextlib.contextmanager

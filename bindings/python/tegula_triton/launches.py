@@ -110,7 +110,7 @@ class Replacement:
         self._defaults = {name: as_argument(p.default) for name, p in given if p.default is not p.empty}
         self.kernel = None  # from the first launch on, if Tegula takes the text
         self._refused_text = None  # why it does not
-        self._refused = set()  # forms of calls that Tegula has refused
+        self._refused = {}  # forms of calls that Tegula has refused: why
         self._with_functions = {}  # kernels by the functions among their arguments
         self._multiplies = self._asks_for_target = False  # what the text does
         self._compiled = {}  # what stands for launches, by specialisation_of()
@@ -137,7 +137,7 @@ class Replacement:
     def _forget(self):
         """The text is made anew."""
         self.kernel = self._refused_text = None
-        self._refused, self._with_functions, self._compiled, self._constants = set(), {}, {}, ()
+        self._refused, self._with_functions, self._compiled, self._constants = {}, {}, {}, ()
 
     def _launch_first(self, grid, *args, **kwargs):
         with counted_seconds():
@@ -182,7 +182,7 @@ class Replacement:
         """Does work(kernel, call) and gives what stands for the call, or by_triton(why) if Tegula refuses it."""
         form = self._form(args, kwargs) if self._refused else None
         if form is not None and form in self._refused:
-            return by_triton(None)
+            return by_triton(self._refused[form])
         try:
             options = self._options(kwargs)
             kernel, args_, kwargs_ = self._without_functions(args, options)
@@ -195,7 +195,7 @@ class Replacement:
         except REFUSALS as why:
             raise_where_sealed(why)
             if not isinstance(why, (TypeError, ValueError)):  # those are of this call's values, and found at once
-                self._refused.add(self._form(args, kwargs))
+                self._refused[self._form(args, kwargs)] = str(why)
             return by_triton(str(why))
 
     def _without_functions(self, args, kwargs):
@@ -240,7 +240,7 @@ class Replacement:
     def _launch_by_triton(self, why, grid, args, kwargs):
         if self.kernel is not None:
             self.kernel._learns = False  # the form of this call must not be recognised
-        why = count_refusal(self.function.__name__, why)
+        count_refusal(self.function.__name__, why)
         return self._run_by_triton(why, grid, args, kwargs, warmup=False)
 
     def _run_by_triton(self, why, grid, args, kwargs, warmup):
@@ -250,7 +250,7 @@ class Replacement:
             if "active drivers" not in str(error):
                 raise
             # Without a GPU Triton says no more than that, and nobody would know what is wrong with the launch.
-            raise RuntimeError(f"{(why or '').strip()}\n(so Tegula refuses this launch of {self.function.__name__}(), and "
+            raise RuntimeError(f"{why.strip()}\n(so Tegula refuses this launch of {self.function.__name__}(), and "
                                "Triton, which it goes to then, finds no GPU)") from None
 
     def _form(self, args, kwargs):

@@ -138,8 +138,9 @@ def meet(out, count):
         x = np.zeros(8, np.float32)
         self.assertIn("num_warps is 3, expected 1, 2, 4, 8, 16 or 32",
                       self.text(tegula.LaunchError, self.launch(x, x, None, 8, BLOCK=8, num_warps=3)))
-        self.assertIn("num_warps is -1", self.text(tegula.LaunchError, self.launch(x, x, None, 8, BLOCK=8,
-                                                                                   num_warps=0)))
+        for name in ("num_warps", "num_ctas"):
+            self.assertEqual(self.text(ValueError, self.launch(x, x, None, 8, BLOCK=8, **{name: 0})),
+                             f"add(): {name} is 0, expected 1 at least")
         self.assertEqual(self.text(TypeError, self.launch(x, x, None, 8, BLOCK=8, num_warps="4")),
                          "add(): num_warps is '4', expected an int")
         self.assertEqual(self.text(tegula.LaunchError, self.launch(x, x, None, 8, BLOCK=8, num_ctas=3)),

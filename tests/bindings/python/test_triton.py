@@ -159,6 +159,9 @@ class Launches(unittest.TestCase):
         add = lambda **options: self.refused(lambda: kernels.add[(2, )](self.out, self.x, self.x, 50, BLOCK=32, **options))
         self.assertEqual(add(ptx_options="--fmad=false"),
                          ["add(): ptx_options is '--fmad=false', which Tegula cannot do"])
+        for _ in range(2):  # which the second time is found among those of before
+            (reason, ) = add(num_warps=3)
+            self.assertIn("num_warps is 3, expected 1, 2, 4, 8, 16 or 32", reason)
         self.assertEqual(add(extern_libs={"a": "b"}), ["add(): extern_libs is {'a': 'b'}, which Tegula cannot do"])
         self.assertEqual(self.refused(lambda: kernels.of_target[(1, )](self.out, arch="sm80")),
                          ["arch is 'sm80', and the kernel asks for its target"])
