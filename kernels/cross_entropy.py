@@ -25,6 +25,8 @@ from tiles import (NARROW, NARROW_TILES, SHARED_PIECES, aligned_elements, begin_
 
 
 LOG2_E = tl.constexpr(1.4426950408889634)
+LOWEST = tl.constexpr(-3.4028234663852886e38)  # of fp32, above -infinity
+FAR = tl.constexpr(2.0**30)  # numbers of fp32 from here on differ by 64 or more
 # Blocks of a cluster, warps of each, PROGRAMS, STAGES and registers a thread at most.
 CLUSTERS = [(1, 16, 1, 2, None), (1, 8, 2, 2, 128), (2, 16, 1, 2, None), (2, 16, 2, 1, 64), (2, 8, 2, 2, 128),
             (2, 8, 3, 1, 80), (4, 16, 1, 2, None), (4, 16, 2, 1, 64), (4, 8, 3, 1, 80), (8, 16, 1, 2, None),
@@ -151,35 +153,44 @@ def kept_targets(targets_ptr, rows, ignore):
 
 
 @triton.jit
-def exp2_from(z, high):
-    """exp(z) / 2**high, whose exponent is rounded once."""
-    return tl.exp2(tl.fma(z, LOG2_E, -high))
+def powers_from(top):
+    """The scale and the exponent `high` with which exp2_from() gives exp(z - top) for each z <= top, but for a factor, which comes third.
+    From FAR on, numbers lie so far apart that all z below `top` give 0 with the scale 1 as well; then nothing is rounded, where the
+    factor would be beyond all numbers."""
+    scale = tl.where(tl.abs(top) < FAR, LOG2_E, 1.0)
+    high = top * scale
+    return scale, high, tl.exp2(-tl.fma(top, scale, -high))
 
 
 @triton.jit
-def join_parts(top, high, total, other_top, other_high, other_total):
-    """Of two parts of a row: the greatest z, this to base 2, and the sum of exp2_from() that."""
-    higher = tl.maximum(high, other_high)
-    return tl.maximum(top, other_top), higher, total * tl.exp2(high - higher) + other_total * tl.exp2(other_high - higher)
+def exp2_from(z, scale, high):
+    """2**(z * scale - high), whose exponent is rounded once."""
+    return tl.exp2(tl.fma(z, scale, -high))
+
+
+@triton.jit
+def join_parts(top, total, other_top, other_total):
+    """Of two parts of a row: the greatest z, and the sum of exp(z - that)."""
+    higher = tl.maximum(top, other_top)
+    return higher, total * tl.exp(top - higher) + other_total * tl.exp(other_top - higher)
 
 
 @triton.jit
 def probabilities(z, PARTS: tl.constexpr):
     """exp(z - lse) of rows, their greatest z, and how far lse = log(sum(exp(z))) lies above that."""
     if PARTS > 1:
-        warp_top = tl.maximum(warp_maxima(z), -1e38)
-        warp_high = warp_top * LOG2_E
-        numerator = exp2_from(z, to_row(warp_high))
-        top, high, total = tl.reduce((in_line(warp_top), in_line(warp_high), in_line(warp_sums(numerator))), 0, join_parts)
-        p = numerator * to_row(tl.exp2(warp_high - high) / total)
+        warp_top = tl.maximum(warp_maxima(z), LOWEST)
+        scale, high, factor = powers_from(warp_top)
+        numerator = exp2_from(z, to_row(scale), to_row(high))
+        top, total = tl.reduce((in_line(warp_top), in_line(warp_sums(numerator) * factor)), 0, join_parts)
+        p = numerator * to_row(factor * tl.exp(warp_top - top) / total)
     else:
         top = row_max(z, PARTS)
-        high = top * LOG2_E
-        numerator = exp2_from(z, high)
-        total = row_sum(numerator, PARTS)
-        p = numerator * (1.0 / total)
-    rounded_off = tl.fma(top, LOG2_E, -high)
-    return p, top, (tl.log2(total) - rounded_off) * 0.6931471805599453
+        scale, high, factor = powers_from(top)
+        numerator = exp2_from(z, scale, high)
+        total = row_sum(numerator, PARTS) * factor
+        p = numerator * (factor / total)
+    return p, top, tl.log(total)
 
 
 @triton.jit
@@ -243,7 +254,7 @@ def row_in_pieces(logits_ptr, begin, target, at_target, cols, cap, smoothing, z_
     elements."""
     offsets = tl.arange(0, PIECE // WIDTH)[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :]
     first, before = begin_aligned(begin, UNIT)
-    tops = tl.full([PIECE // WIDTH], -1e38, tl.float32)
+    tops = tl.full([PIECE // WIDTH], LOWEST, tl.float32)
     sums = tl.zeros([PIECE // WIDTH], tl.float32)
     totals = tl.zeros([PIECE // WIDTH], tl.float32)
     for start in tl.range(0, cols + before, PIECE, num_stages=STAGES):
@@ -260,13 +271,13 @@ def row_in_pieces(logits_ptr, begin, target, at_target, cols, cap, smoothing, z_
     log_sum = tl.log(row_total)
     lse = top + log_sum
     if GRADIENT:
-        high = top * LOG2_E
-        inverse = tl.exp2(-tl.fma(top, LOG2_E, -high)) / row_total
+        to_base_2, high, power = powers_from(top)
+        inverse = power / row_total
         for start in tl.range(0, cols + before, PIECE, num_stages=STAGES):
             col = start + offsets
             mask = piece_mask(col, before, cols, UNIT)
             z = capped(load_logits(logits_ptr + first + col, mask, "evict_first"), mask, cap, CAP)
-            p = exp2_from(z, high) * inverse
+            p = exp2_from(z, to_base_2, high) * inverse
             scale = tl.where(at_target == at_target, factor, float("nan"))
             g = gradient(p, z, col - before, target, lse, cols, smoothing, z_loss, scale, cap, CAP, SMOOTH, SQUARE)
             tl.store(logits_ptr + first + col, g.to(logits_ptr.dtype.element_ty), mask=mask)

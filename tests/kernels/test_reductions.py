@@ -72,6 +72,23 @@ class Losses(Case):
                 for how in ({}, {"smoothing": 0.1}):
                     self.cross_entropy((rows, cols), "f32", launch, how, middle)
 
+    def test_cross_entropy_of_masked_columns(self):
+        """Masked columns may fill all that a warp has of a row, or the row; the mask may be any number."""
+        text = tegula.load(str(SOURCE / "kernels" / "cross_entropy.py"))["cross_entropy"]
+        for cols, piece, blocks, at_once in ((300, 0, 1, 2), (700, 0, 1, 1), (3000, 0, 2, 1), (2001, 1024, 1, 1)):
+            for mask in (-1e10, -1e30, np.finfo(np.float32).min, -np.inf):
+                x, targets = normal((3, cols), "f32", 3).exact, np.array([0, 5, 9])
+                x[:2, cols // 8:] = mask
+                x[2] = mask if np.isfinite(mask) else 3e38
+                logits, losses = Array(x, "f32"), empty(3)
+                text[(2,)](losses.given, logits.given, Array(targets, "i64").given, None, cols, 3, cols, -100, 0.0, 0.0, 0.0, 1.0, 2, None, 0,
+                           MEAN=False, GRADIENT=True, ROWS=at_once, PIECE=piece, PROGRAMS=1, STAGES=1, num_warps=4,
+                           num_ctas=blocks if DEVICE.sm >= 90 else 1)
+                with np.errstate(over="ignore"):
+                    log_p = log_softmax(logits.exact)
+                self.near(losses, -log_p[np.arange(3), targets], "f32", 1, f"losses, {cols}, {mask}")
+                self.near(logits, np.exp(log_p) - (np.arange(cols) == targets[:, None]), "f32", 1e-1, f"gradient, {cols}, {mask}")
+
     def test_cross_entropy_of_rows_that_begin_anywhere(self):
         """Their tiles begin at multiples of 16 bytes, before the first column."""
 
