@@ -490,16 +490,6 @@ TEST_F(SemanticsFunctions, FlagsAreKnownAtCompileTime) {
   EXPECT_FALSE(call("cumsum", {x, Int(0)}, {{"reverse", Int(1)}}).is_poison());
 }
 
-TEST_F(SemanticsFunctions, SumsOfDots) {
-  const Val half = tile(Elem::F16, {16, 16}), brain = tile(Elem::BF16, {16, 16});
-  EXPECT_TRUE(call("dot", {half, half}, {{"out_dtype", DType{ir::Type::scalar(Elem::I32)}}}).is_poison());
-  EXPECT_EQ(errors(),
-            "dot of float16 accumulates in float32 or float16, found out_dtype int32 (convert the result with "
-            ".to(...))");
-  EXPECT_EQ(type_of(call("dot", {brain, brain}, {{"out_dtype", DType{ir::Type::scalar(Elem::F16)}}})),
-            "tile<16x16xf32>");
-}
-
 TEST_F(SemanticsFunctions, LookUp) {
   Val x = tile(Elem::F16, {8, 64}), i = tile(Elem::I32, {8, 16});
   EXPECT_EQ(type_of(call("gather", {x, i, Int(1)})), "tile<8x16xf16>");

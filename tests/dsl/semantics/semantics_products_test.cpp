@@ -188,4 +188,14 @@ TEST_F(SemanticsProducts, Float8Dot) {
 }
 
 }  // namespace
+TEST_F(SemanticsProducts, SumsOfDots) {
+  const Val half = tile(Elem::F16, {16, 16}), brain = tile(Elem::BF16, {16, 16});
+  EXPECT_TRUE(call("dot", {half, half}, {{"out_dtype", DType{ir::Type::scalar(Elem::I32)}}}).is_poison());
+  EXPECT_EQ(errors(),
+            "dot of float16 accumulates in float32 or float16, found out_dtype int32 (convert the result with "
+            ".to(...))");
+  EXPECT_EQ(type_of(call("dot", {brain, brain}, {{"out_dtype", DType{ir::Type::scalar(Elem::F16)}}})),
+            "tile<16x16xf32>");
+}
+
 }  // namespace tegula::dsl
