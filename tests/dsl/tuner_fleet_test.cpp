@@ -70,11 +70,10 @@ TEST_F(Tuner, ProcessesOfAJobShareTheWork) {
   int timed = 0;
   for (const TuneReport& report : reports) {
     timed += report.timed;
-    EXPECT_GT(report.timed, 0);
     EXPECT_EQ(report.winner, reports[0].winner);
     EXPECT_EQ(report.results.size(), 24u);
   }
-  EXPECT_EQ(timed, 24);  // each by one of them
+  EXPECT_EQ(timed, 24);  // each by one of them: by which depends on who has the processors
   EXPECT_EQ(reports[0].best.num_warps, 4);
 }
 
