@@ -11,14 +11,6 @@ namespace tegula::language {
 
 namespace {
 
-void names_in(const Expr& e, NameSet& names) {
-  if (e.kind == Expr::Kind::Name) names.insert(e.text);
-  for (const ExprPtr& child : e.children)
-    if (child) names_in(*child, names);
-  for (const Keyword& k : e.keywords)
-    if (k.value) names_in(*k.value, names);
-}
-
 void names_in(std::span<const StmtPtr> statements, NameSet& names) {
   for (const StmtPtr& s : statements) {
     if (s->value) names_in(*s->value, names);

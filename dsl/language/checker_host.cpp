@@ -213,15 +213,15 @@ Val Checker::within_memory(Val made, Loc loc) {
   return items == 0 || count_made(int64_t(items), loc) ? std::move(made) : Val();
 }
 
-namespace {
-
-void names_read(const Expr& e, NameSet& names) {
+void names_in(const Expr& e, NameSet& names) {
   if (e.kind == Expr::Kind::Name) names.insert(e.text);
   for (const ExprPtr& child : e.children)
-    if (child) names_read(*child, names);
+    if (child) names_in(*child, names);
   for (const Keyword& k : e.keywords)
-    if (k.value) names_read(*k.value, names);
+    if (k.value) names_in(*k.value, names);
 }
+
+namespace {
 
 // Of a comprehension: its operators are `for`, with a target and a source among the children, and `if`, with a
 // condition.
@@ -229,7 +229,7 @@ NameSet assigned_by_clauses(const Expr& comprehension) {
   NameSet names;
   size_t child = 1;
   for (const auto& op : comprehension.operators) {
-    if (op == "for") names_read(*comprehension.children[child++], names);
+    if (op == "for") names_in(*comprehension.children[child++], names);
     ++child;
   }
   return names;
@@ -248,7 +248,7 @@ Val Checker::host_expression(const Expr& e) {
     object.lambda = &e;
     object.file = file_;
     NameSet names, captured;
-    names_read(e, names);
+    names_in(e, names);
     for (const auto& [name, binding] : frame_->scope) {
       if (!names.contains(name)) continue;
       object.scope[name] = binding;
@@ -317,7 +317,7 @@ Val Checker::host_expression(const Expr& e) {
   if (e.text != "(" || !host_) return dsl::make_list(std::move(items));
   NameSet names;  // the source of the first clause is asked for at once
   for (size_t child = 0; child < e.children.size(); ++child)
-    if (child != 2) names_read(*e.children[child], names);
+    if (child != 2) names_in(*e.children[child], names);
   for (const std::string& name : assigned_by_clauses(e)) names.erase(name);
   std::erase_if(names, [&](const std::string& name) { return !frame_->scope.contains(name); });
   return make_late_iterator(dsl::make_tuple(std::move(items)), {source}, std::move(names));

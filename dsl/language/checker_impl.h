@@ -52,6 +52,9 @@ struct Binding {
 using Scope = std::map<std::string, Binding, std::less<>>;
 using NameSet = std::set<std::string, std::less<>>;
 
+/// Adds the names that stand in an expression.
+void names_in(const Expr& e, NameSet& names);
+
 /// A loop around the current statement.
 struct LoopContext {
   /// The name, one that no program can write, of the flag that says whether the loop has been left by a jump; empty

@@ -17,7 +17,7 @@ def find(torch, dtypes):
         place = place_of_tensors(torch)
         numbers = [dtype_number(torch.empty(0, dtype=dtype, device="cpu"), place, cpu) for dtype in dtypes]
         gpu = cpu["aoti_torch_device_type_cuda"]()
-    except (OSError, AttributeError, RuntimeError, TypeError):
+    except (OSError, AttributeError, RuntimeError, TypeError, ValueError):
         return None
     return place, gpu, tuple(numbers), tuple(ctypes.cast(f, ctypes.c_void_p).value for f in functions)
 

@@ -471,25 +471,6 @@ TEST_F(SemanticsFunctions, Order) {
             "the descending of sort must be known at compile time, found int1 (True or False says which it is)");
 }
 
-TEST_F(SemanticsFunctions, FlagsAreKnownAtCompileTime) {
-  const Val x = tile(Elem::F32, {64}), flag = scalar(Elem::I32), one = tile(Elem::I32, {4});
-  auto unknown = [&](const char* function, std::vector<Val> args, const char* name, const Val& value) {
-    EXPECT_TRUE(call(function, std::move(args), {{name, value}}).is_poison());
-    return errors();
-  };
-  const std::string hint = " (True or False says which it is)";
-  for (const char* scan : {"cumsum", "cumprod"}) {
-    const std::string start = fmt::format("the reverse of {} must be known at compile time, found ", scan);
-    EXPECT_EQ(unknown(scan, {x, Int(0)}, "reverse", flag), start + "int32" + hint);
-    EXPECT_EQ(unknown(scan, {x, Int(0)}, "reverse", std::string("no")), start + "'no'" + hint);
-  }
-  EXPECT_EQ(unknown("max", {x, Int(0)}, "return_indices", flag),
-            "the return_indices of max must be known at compile time, found int32" + hint);
-  EXPECT_EQ(unknown("load", {pointer(Elem::F32)}, "volatile", flag),
-            "the volatile of load must be known at compile time, found int32" + hint);
-  EXPECT_FALSE(call("cumsum", {x, Int(0)}, {{"reverse", Int(1)}}).is_poison());
-}
-
 TEST_F(SemanticsFunctions, LookUp) {
   Val x = tile(Elem::F16, {8, 64}), i = tile(Elem::I32, {8, 16});
   EXPECT_EQ(type_of(call("gather", {x, i, Int(1)})), "tile<8x16xf16>");
