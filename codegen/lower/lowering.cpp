@@ -302,9 +302,16 @@ const Regs& Lowering::get(const ir::Value* value) const {
 
 void Lowering::set(const ir::Value* value, Regs regs) { values_[value] = std::move(regs); }
 
-int Lowering::num_registers(const ir::Type& type) { return type.layout ? type.layout->in_size(Dim::Register) : 1; }
+namespace {
+bool is_in_pairs(const ir::Type& type) { return type.is_in_flight() && type.elem == Elem::F16; }
+}  // namespace
+
+int Lowering::num_registers(const ir::Type& type) {
+  return type.layout ? type.layout->in_size(Dim::Register) / (is_in_pairs(type) ? 2 : 1) : 1;
+}
 
 int Lowering::canonical_register(const ir::Type& type, int r) {
+  if (is_in_pairs(type)) return type.layout->canonical(Dim::Register, 2 * r) / 2;
   return type.layout ? type.layout->canonical(Dim::Register, r) : r;
 }
 
@@ -334,6 +341,7 @@ llvm::Type* Lowering::element_type(Elem elem) {
 }
 
 llvm::Type* Lowering::element_type(const ir::Type& type) {
+  if (is_in_pairs(type)) return b.getInt32Ty();
   return type.pointer ? llvm::PointerType::get(context, 1) : element_type(type.elem);
 }
 

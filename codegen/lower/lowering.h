@@ -86,6 +86,7 @@ class Lowering {
   void set(const ir::Value* value, Regs regs);
   void set_scalar(const ir::Value* value, llvm::Value* v) { set(value, Regs{v}); }
   /// Registers of a type, and the lowest register that holds the same element as register r (copies are made once).
+  /// Sums in flight are 32 bits each, or two of 16 bits.
   static int num_registers(const ir::Type& type);
   static int canonical_register(const ir::Type& type, int r);
   /// Makes a tile register by register; registers that hold the same element share one value.

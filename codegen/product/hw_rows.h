@@ -31,10 +31,12 @@ inline std::string ties(int count) {
   return list;
 }
 
-/// The type of a register of the sums in a signature, its constraint, and PTX's name of the type. The emulator has a
-/// body for each.
-inline std::string sums_type(const MmaInstruction& x) { return is_float(x.sums) ? "f32" : "i32"; }
-inline std::string sums_constraint(const MmaInstruction& x) { return is_float(x.sums) ? "f" : "r"; }
-inline std::string sums_ptx(const MmaInstruction& x) { return is_float(x.sums) ? "f32" : "s32"; }
+/// The type of a register of the sums in a signature, its constraint, and PTX's name of the sums' type. A register
+/// holds two sums of f16. The emulator has a body for each type of register.
+inline std::string sums_type(const MmaInstruction& x) { return x.sums == Elem::F32 ? "f32" : "i32"; }
+inline std::string sums_constraint(const MmaInstruction& x) { return x.sums == Elem::F32 ? "f" : "r"; }
+inline std::string sums_ptx(const MmaInstruction& x) {
+  return x.sums == Elem::F16 ? "f16" : x.sums == Elem::F32 ? "f32" : "s32";
+}
 
 }  // namespace tegula::lower

@@ -17,7 +17,9 @@ const std::vector<MmaInstruction>& mma_instructions() {
 int MmaInstruction::row() const { return int(this - mma_instructions().data()); }
 
 std::string MmaInstruction::types(std::string_view separator) const {
-  return a == b ? type_a : fmt::format("{}{}{}", type_a, separator, type_b);
+  std::string types = a == b ? type_a : fmt::format("{}{}{}", type_a, separator, type_b);
+  if (sums == Elem::F16) types += fmt::format("{}sums_f16", separator);
+  return types;
 }
 
 std::string MmaInstruction::name() const { return fmt::format("{}.{}", family, types(".")); }

@@ -31,11 +31,15 @@ struct MmaInstruction {
 
   /// Its index in mma_instructions().
   int row() const;
-  /// The types of its operands, with `separator` between them where they differ.
+  /// The types of its operands, with `separator` between them where they differ, and of sums of 16 bits.
   std::string types(std::string_view separator) const;
+  /// How many sums a register of 32 bits holds: neighbours of a row.
+  int sums_packed() const { return 32 / elem_bits(sums); }
   /// Whether the hardware sums up in fewer bits than the sums have: Hopper does so with products of float8.
   bool sums_in_few_bits() const { return feature == Feature::Wgmma && is_float8(a); }
-  /// Family and types, which no two rows share: mma_sync.f16.
+  /// Whether sums of integers end at the largest and the smallest one; otherwise they wrap around.
+  bool saturates() const { return feature != Feature::Wgmma && is_integer(sums); }
+  /// Family and types, which no two rows share: mma_sync.f16, wgmma.e4m3.e5m2.sums_f16.
   std::string name() const;
 };
 

@@ -33,16 +33,17 @@ bool fills_blocks(const ir::Op& dot) {
          fills(a.shape.back(), 4 * 32 / a.bits());
 }
 
-// The instruction. Where f8 has none, f8 operands are widened for that of f16; sums of f16 are accumulated in f32 and
-// rounded at the end.
+// The instruction. Where f8 has none, f8 operands are widened for that of f16; where sums of f16 have none, they are
+// accumulated in f32 and rounded at the end.
 const MmaInstruction* find(const ir::Op& dot, const Target& target) {
   if (!fills_blocks(dot)) return nullptr;
   const Elem a = dot.operand(0)->type.elem, b = dot.operand(1)->type.elem, result = dot.result()->type.elem;
-  const Elem sums = result == Elem::F16 ? Elem::F32 : result;
-  const MmaInstruction* instruction = find_instruction(kName, dot, a, b, sums, target);
-  if (!instruction && is_float8(a) && is_float8(b))
-    instruction = find_instruction(kName, dot, Elem::F16, Elem::F16, sums, target);
-  return instruction;
+  auto of = [&](Elem a, Elem b) {
+    const MmaInstruction* found = find_instruction(kName, dot, a, b, result, target);
+    return found || result != Elem::F16 ? found : find_instruction(kName, dot, a, b, Elem::F32, target);
+  };
+  const MmaInstruction* instruction = of(a, b);
+  return instruction || !is_float8(a) || !is_float8(b) ? instruction : of(Elem::F16, Elem::F16);
 }
 
 // The arrangement of the warps with the fewest copies, then with whole rows where that is wanted, then with the least
@@ -106,6 +107,7 @@ class MmaProduct {
         k_extent_(op.operand(0)->type.shape.back()),
         run_(run_of(op.operand(0)->type)),
         packed_(instruction.k / 8),
+        sum_(l.element_type(instruction.sums)),
         in_parts_(in_parts(op, instruction)) {
     if (k_extent_ < 4 * run_) lane_k_ = l.b.CreateMul(l.b.CreateAnd(l.thread(), l.i32(3)), l.i32(run_));
   }
@@ -118,12 +120,11 @@ class MmaProduct {
       const int64_t m = origin[origin.size() - 2], n = origin.back();
       if (m % 16 || n % 8) continue;
       llvm::Type* result = element.second->getType();
-      llvm::Type* sum = result->isHalfTy() ? l_.b.getFloatTy() : result;
-      Regs sums, rest(4, llvm::Constant::getNullValue(sum));
+      Regs sums, rest(4, llvm::Constant::getNullValue(sum_));
       for (int64_t i : {0, 8})
         for (int64_t j : {0, 1}) {
           llvm::Value* x = acc.at(origin, m + i, n + j);
-          sums.push_back(result == sum ? x : l_.b.CreateFPExt(x, sum));
+          sums.push_back(result == sum_ ? x : l_.b.CreateFPExt(x, sum_));
         }
       for (int64_t block = 0; block < k_extent_; block += 8 * run_)
         for (int64_t k = block; k < block + run_; k += packed_) {
@@ -143,9 +144,9 @@ class MmaProduct {
         llvm::Value* x = sums[r];
         if (in_parts_) {
           llvm::Value* exists = l_.b.CreateFCmpORD(rest[r], rest[r]);
-          x = l_.b.CreateFAdd(x, l_.b.CreateSelect(exists, rest[r], llvm::Constant::getNullValue(sum)));
+          x = l_.b.CreateFAdd(x, l_.b.CreateSelect(exists, rest[r], llvm::Constant::getNullValue(sum_)));
         }
-        acc.at(origin, m + 8 * int64_t(r / 2), n + int64_t(r % 2)) = result == sum ? x : l_.b.CreateFPTrunc(x, result);
+        acc.at(origin, m + 8 * int64_t(r / 2), n + int64_t(r % 2)) = result == sum_ ? x : l_.b.CreateFPTrunc(x, result);
       }
     }
   }
@@ -158,9 +159,10 @@ class MmaProduct {
     llvm::SmallVector<llvm::Value*> args;
     for (const Parts& x : a) args.push_back(x[part_a]);
     for (const Parts& x : b) args.push_back(x[part_b]);
-    args.append(sums.begin(), sums.end());
-    llvm::Value* d = l_.hw(row_, args);
-    for (unsigned i = 0; i < 4; ++i) sums[i] = l_.b.CreateExtractValue(d, i);
+    const bool in_pairs = sum_->isHalfTy();
+    args.append(in_pairs ? l_.pack(sums, 32) : llvm::SmallVector<llvm::Value*>(sums.begin(), sums.end()));
+    const llvm::SmallVector<llvm::Value*> d = l_.results(l_.hw(row_, args));
+    sums = in_pairs ? l_.unpack(d, sum_, 4) : Regs(d.begin(), d.end());
   }
 
   // A row of blocks takes the same words of A, a column the same of B: each is packed once.
@@ -201,6 +203,7 @@ class MmaProduct {
   const int64_t k_extent_;
   const int64_t run_;
   const int packed_;
+  llvm::Type* const sum_;
   const bool in_parts_;
   llvm::Value* lane_k_ = nullptr;  // the thread's first k, where it may be beyond K
   std::map<llvm::Value*, Parts> parts_;
@@ -294,19 +297,24 @@ class MmaSync final : public ProductFamily {
     l.set(dot.result(), acc.in_order());
   }
 
-  /// mma_m16n8k<K>_<types>: "{S * 4}(i32 * 4 of A, i32 * 2 of B, S * 4)" with S the type of sums. D = A B + C of a
-  /// warp.
+  /// mma_m16n8k<K>_<types>: "{S * R}(i32 * 4 of A, i32 * 2 of B, S * R)" with S the type of the sums' R registers, 4
+  /// or, of f16, 2. D = A B + C of a warp. Sums of integers end at the largest and the smallest one.
   std::optional<HwInfo> hw_row(const std::string& name) const override {
     for (const MmaInstruction& x : mma_instructions()) {
       if (x.family != kName || name != row_name(x)) continue;
       const std::string type = lower::sums_type(x), c = lower::sums_constraint(x), ptx = lower::sums_ptx(x);
+      const int sums = 4 / x.sums_packed();
+      const std::string constraints =
+          lower::repeated("=" + c, sums) + lower::repeated("r", 6) + lower::repeated(c, sums);
       return lower::make_hw_info(
-          name, "mma_" + type, fmt::format("{{{0} * 4}}(i32 * 4, i32 * 2, {0} * 4, {1})", type, x.row()), x.feature,
+          name, fmt::format("mma_{}{}", type, x.sums == Elem::F16 ? "_pairs" : ""),
+          fmt::format("{{{0} * {1}}}(i32 * 4, i32 * 2, {0} * {1}, {2})", type, sums, x.row()), x.feature,
           lower::Convergent,
-          fmt::format("mma.sync.aligned.m16n8k{}.row.col.{}.{}.{}.{} {{{}}}, {{{}}}, {{{}}}, {{{}}};", x.k, ptx,
-                      x.type_a, x.type_b, ptx, lower::operand_list(0, 4), lower::operand_list(4, 4),
-                      lower::operand_list(8, 2), lower::operand_list(10, 4)),
-          lower::repeated("=" + c, 4) + lower::repeated("r", 6) + fmt::format("{0},{0},{0},{0}", c));
+          fmt::format("mma.sync.aligned.m16n8k{}.row.col{}.{}.{}.{}.{} {{{}}}, {{{}}}, {{{}}}, {{{}}};", x.k,
+                      x.saturates() ? ".satfinite" : "", ptx, x.type_a, x.type_b, ptx, lower::operand_list(0, sums),
+                      lower::operand_list(sums, 4), lower::operand_list(sums + 4, 2),
+                      lower::operand_list(sums + 6, sums)),
+          constraints.substr(0, constraints.size() - 1));
     }
     return std::nullopt;
   }

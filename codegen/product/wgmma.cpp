@@ -193,14 +193,15 @@ class Descriptor {
 };
 
 // The registers of an instruction's result that begins at (m, n), in its order: lane 0 holds rows {0, 8} and pairs of
-// columns of every eight.
-std::vector<int> instruction_registers(const LinearLayout& acc, int64_t m, int64_t n, int columns) {
+// columns of every eight, of which a register holds one or, `packed`, both.
+std::vector<int> instruction_registers(const LinearLayout& acc, int64_t m, int64_t n, int columns, int packed) {
   std::map<LinearLayout::Basis, int> by_coordinate;
   for (int r = acc.in_size(Dim::Register); r-- > 0;) by_coordinate[acc.apply({{Dim::Register, r}})] = r;
   std::vector<int> out;
   for (int column = 0; column < columns; column += 8)
     for (int row : {0, 8})
-      for (int pair : {0, 1}) out.push_back(by_coordinate.at({int32_t(m + row), int32_t(n + column + pair)}));
+      for (int pair = 0; pair < 2; pair += packed)
+        out.push_back(by_coordinate.at({int32_t(m + row), int32_t(n + column + pair)}) / packed);
   return out;
 }
 
@@ -241,11 +242,12 @@ std::string row_name(const MmaInstruction& x, int columns, bool a_in_registers, 
 
 // The sums, once all products but the last `pending` are over. As many at a time as an instruction has at most: more
 // registers than a thread has cannot pass at once. `wave`: what follows from them is to come before the next wave.
-Regs wait_for(Lowering& l, llvm::ArrayRef<llvm::Value*> sums, bool is_float, int64_t pending, bool wave = false) {
+Regs wait_for(Lowering& l, llvm::ArrayRef<llvm::Value*> sums, Elem elem, int64_t pending, bool wave = false) {
+  const char* kind = elem == Elem::F32 ? "" : elem == Elem::F16 ? "pairs_" : "i32_";
   Regs out;
   while (!sums.empty()) {
     llvm::ArrayRef<llvm::Value*> some = sums.take_front(std::min(sums.size(), kMostSums));
-    const std::string row = fmt::format("wgmma_wait_{}n{}", is_float ? "" : "i32_", some.size());
+    const std::string row = fmt::format("wgmma_wait_{}n{}", kind, some.size());
     llvm::Value* done = l.hw(row, some, fmt::format(".{}", pending));
     if (wave)
       llvm::cast<llvm::Instruction>(done)->setMetadata(lower::kWaveMetadata, llvm::MDNode::get(l.b.getContext(), {}));
@@ -253,6 +255,17 @@ Regs wait_for(Lowering& l, llvm::ArrayRef<llvm::Value*> sums, bool is_float, int
     sums = sums.drop_front(some.size());
   }
   return out;
+}
+
+// Sums as they are in flight: two of f16 in a register.
+Regs sums_in_flight(Lowering& l, const ir::Value* sums) {
+  const Regs& registers = l.get(sums);
+  if (sums->type.is_in_flight() || sums->type.elem != Elem::F16) return registers;
+  const llvm::SmallVector<llvm::Value*> words = l.pack(registers, 32);
+  return Regs(words.begin(), words.end());
+}
+Regs unpack_sums(Lowering& l, const Regs& sums, Elem elem) {
+  return elem == Elem::F16 ? l.unpack(sums, l.element_type(elem), 2 * int(sums.size())) : sums;
 }
 
 // Whether elements of a thread may be one and the same value.
@@ -283,7 +296,7 @@ class Product {
 
   // In waves: the first one.
   void start() {
-    Regs sums = l_.get(op_.operand(2));
+    Regs sums = sums_in_flight(l_, op_.operand(2));
     const std::vector<Part> parts = parts_of_sums();
     issue(sums, op_.get(ir::attr::waves) ? std::vector<Part>{parts.front()} : parts);
     l_.set(op_.result(), std::move(sums));
@@ -298,10 +311,10 @@ class Product {
       if (!std::exchange(issued, false)) issue(sums, {part});
       done.clear();
       for (int i : part.registers) done.push_back(sums[i]);
-      done = wait_for(l_, done, op_.result()->type.is_float(), 0, true);
+      done = wait_for(l_, done, instruction_.sums, 0, true);
       for (size_t i = 0; i < done.size(); ++i) sums[part.registers[i]] = done[i];
     }
-    return sums;
+    return unpack_sums(l_, sums, instruction_.sums);
   }
 
  private:
@@ -313,10 +326,11 @@ class Product {
 
   std::vector<Part> parts_of_sums() const {
     std::vector<Part> parts;
-    for (int r = 0; r < Lowering::num_registers(op_.result()->type); ++r) {
+    for (int r = 0; r < acc_.in_size(Dim::Register); ++r) {
       const LinearLayout::Basis origin = acc_.apply({{Dim::Register, r}});
       if (origin[0] % kRows || origin[1] % columns_) continue;
-      parts.push_back({origin[0], origin[1], instruction_registers(acc_, origin[0], origin[1], columns_)});
+      parts.push_back({origin[0], origin[1],
+                       instruction_registers(acc_, origin[0], origin[1], columns_, instruction_.sums_packed())});
     }
     return parts;
   }
@@ -335,7 +349,7 @@ class Product {
     constexpr int64_t kAnyNumber = 7;  // of groups under way
     Regs own;
     for (int i : part.registers) own.push_back(sums[i]);
-    own = wait_for(l_, own, op_.result()->type.is_float(), kAnyNumber);
+    own = wait_for(l_, own, instruction_.sums, kAnyNumber);
     for (size_t i = 0; i < own.size(); ++i) sums[part.registers[i]] = own[i];
   }
 
@@ -386,7 +400,7 @@ class Product {
     const ir::Value* a = op_.operand(0);
     std::map<std::pair<int64_t, int64_t>, llvm::SmallVector<llvm::Value*>> words;
     RowFragments fragments(l_, a);
-    for (int r = 0; r < Lowering::num_registers(op_.result()->type); ++r)
+    for (int r = 0; r < acc_.in_size(Dim::Register); ++r)
       if (int32_t m = acc_.apply({{Dim::Register, r}})[0]; m % kRows == 0)
         for (int64_t k = depth_of(op_).begin; k < depth_of(op_).end; k += instruction_.k)
           if (auto& of = words[{m, k}]; of.empty()) of = fragments.at(m, k, instruction_.k);
@@ -416,7 +430,8 @@ class Product {
 // D = A B + D of a warpgroup, or A B where scale-d is 0: 64 by n; further steps add to that. What may lie in either
 // order has an immediate that says so; what is no integer has factors of the operands, 1 here.
 HwInfo product_row(const std::string& name, int n, const MmaInstruction& x, bool a_in_registers, int steps) {
-  const int sums = n / 2, of_a = a_in_registers ? 4 : 1, first_b = sums + of_a * steps, scale = first_b + steps + sums;
+  const int sums = n / 2 / x.sums_packed(), of_a = a_in_registers ? 4 : 1, first_b = sums + of_a * steps,
+            scale = first_b + steps + sums;
   const bool ordered = x.order == MmaOrder::AnyOrder;
   const std::string type = lower::sums_type(x), order = ordered ? "imm" : "0";
   std::string orders;
@@ -442,10 +457,10 @@ HwInfo product_row(const std::string& name, int n, const MmaInstruction& x, bool
           "b");
 }
 
-HwInfo wait_row(const std::string& name, int count, const char* type, const char* constraint) {
+HwInfo wait_row(const std::string& name, int count, const char* kind, const char* type, const char* constraint) {
   std::string constraints = lower::repeated(constraint, count) + lower::ties(count);
   constraints.pop_back();
-  return lower::make_hw_info(name, fmt::format("wgmma_wait_{}", type),
+  return lower::make_hw_info(name, fmt::format("wgmma_wait_{}", kind),
                              fmt::format("{{{0} * {1}}}({0} * {1}, {1}, imm)", type, count), Feature::Wgmma,
                              lower::Read | lower::Write | lower::Convergent, "wgmma.wait_group.sync.aligned {imm};",
                              constraints);
@@ -512,7 +527,7 @@ class Wgmma final : public ProductFamily {
     return operand == 0 && plan_of(dot).parts_n == 1 && !dot.operand(2)->def;
   }
 
-  int registers(const ProductPlan& plan) const override { return plan.columns / 2; }
+  int registers(const ProductPlan& plan) const override { return plan.columns / 2 / plan.instruction->sums_packed(); }
 
   ProductCost cost(const ir::Op& product, const Target&) const override {
     const ProductPlan plan = plan_of(product);
@@ -535,16 +550,18 @@ class Wgmma final : public ProductFamily {
     const ir::Op* start = wait.operand(0)->def;
     if (start && start->opcode == ir::Opcode::MmaStart && start->get(ir::attr::waves))
       return l.set(wait.result(), Product(l, *start).go_on_in_waves());
-    l.set(wait.result(),
-          wait_for(l, l.get(wait.operand(0)), wait.result()->type.is_float(), wait.get(ir::attr::pending)));
+    const ir::Type& type = wait.result()->type;
+    Regs sums = wait_for(l, sums_in_flight(l, wait.operand(0)), type.elem, wait.get(ir::attr::pending));
+    l.set(wait.result(), type.is_in_flight() ? sums : unpack_sums(l, sums, type.elem));
   }
 
-  /// With S the type of sums and N = 8, 16 .. 256:
-  ///   wgmma_m64n<N>k<K>_<types>_ss   "{S * N/2}(i64 a, i64 b, S * N/2, i1 scale-d, site)"  .trans-a.trans-b
-  ///   wgmma_m64n<N>k<K>_<types>_rs   "{S * N/2}(i32 * 4 of A, i64 b, S * N/2, i1 scale-d, site)"  .trans-b
+  /// With S the type of the sums' R registers, N = 8, 16 .. 256, and R = N/2 or, for sums of f16, N/4:
+  ///   wgmma_m64n<N>k<K>_<types>_ss   "{S * R}(i64 a, i64 b, S * R, i1 scale-d, site)"  .trans-a.trans-b
+  ///   wgmma_m64n<N>k<K>_<types>_rs   "{S * R}(i32 * 4 of A, i64 b, S * R, i1 scale-d, site)"  .trans-b
   ///   ..._x<steps>                   as many instructions, with as many a (fragments of A) and b in their order
   ///   wgmma_wait_n<count>            "{f32 * count}(f32 * count)"  .pending groups
   ///   wgmma_wait_i32_n<count>        "{i32 * count}(i32 * count)"  .pending groups
+  ///   wgmma_wait_pairs_n<count>      the same, for pairs of sums of f16
   /// a and b are descriptors of operands in shared memory (wgmma.h of the emulator says how they are read); trans is 1
   /// for an MN-major operand, and is not there where K-major ones alone are taken; scale-d 0 begins with zeros instead
   /// of the accumulators given. The sums are not there before the wait, which hands them on: whatever is in flight
@@ -557,11 +574,13 @@ class Wgmma final : public ProductFamily {
       if (x.family == kName && has_columns(x, n))
         for (bool a_in_registers : {false, true})
           if (name == row_name(x, n, a_in_registers, steps)) return product_row(name, n, x, a_in_registers, steps);
+    const size_t at = name.rfind('n');
     n = 0;
-    if (std::sscanf(name.c_str(), "wgmma_wait_n%3d", &n) != 1) std::sscanf(name.c_str(), "wgmma_wait_i32_n%3d", &n);
+    if (at != name.npos) std::sscanf(name.c_str() + at, "n%3d", &n);
     if (n < 1 || n > kMmaMostColumns) return std::nullopt;
-    if (name == fmt::format("wgmma_wait_n{}", n)) return wait_row(name, n, "f32", "=f");
-    if (name == fmt::format("wgmma_wait_i32_n{}", n)) return wait_row(name, n, "i32", "=r");
+    if (name == fmt::format("wgmma_wait_n{}", n)) return wait_row(name, n, "f32", "f32", "=f");
+    for (const char* kind : {"i32", "pairs"})
+      if (name == fmt::format("wgmma_wait_{}_n{}", kind, n)) return wait_row(name, n, kind, "i32", "=r");
     return std::nullopt;
   }
 };

@@ -33,7 +33,7 @@ def long_product(
     for start in range(0, K, BLOCK_K):
         a = tl.load(a_ptr + m[:, None] * K + (start + k)[None, :])
         b = tl.load(b_ptr + n[:, None] * K + (start + k)[None, :])
-        acc = tl.dot(a, b.T, acc, input_precision=PRECISION)
+        acc = tl.dot(a, b.T, acc, input_precision=PRECISION, out_dtype=ZERO)
     tl.store(c_ptr + m[:, None] * N + n[None, :], acc)
 
 

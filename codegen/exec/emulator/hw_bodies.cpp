@@ -101,8 +101,8 @@ void copy_async_by_some(uint32_t to, uint64_t from, uint32_t predicate, uint32_t
   if (copies) copy_async<bytes>(to, from, predicate, site);
 }
 
-/// The product of a warp, by the instruction of that row of instructions.def.
-template <class Sum>
+/// The product of a warp, by the instruction of that row of instructions.def, whose sums have so many registers.
+template <class Sum, uint32_t kRegisters>
 void emu_mma(Sum* result, const uint32_t* a, const uint32_t* b, const Sum* c, uint32_t row, uint32_t place) {
   Worker& worker = *this_worker;
   Warp& warp = worker.warp();
@@ -110,9 +110,9 @@ void emu_mma(Sum* result, const uint32_t* a, const uint32_t* b, const Sum* c, ui
   auto& x = warp.exchange[warp.round & 1].mma;
   place_fragment<4>(x.a, lane, a);
   place_fragment<2>(x.b, lane, b);
-  std::memcpy(x.sums[lane], c, sizeof x.sums[lane]);
-  worker.meet(warp, {Where::kNone, place}, [&] { multiply_warp(mma_instructions()[row], 8, x.a, x.b, &x.sums[0][0]); });
-  std::memcpy(result, x.sums[lane], sizeof x.sums[lane]);
+  std::memcpy(x.sums + kRegisters * lane, c, kRegisters * sizeof(Sum));
+  worker.meet(warp, {Where::kNone, place}, [&] { multiply_warp(mma_instructions()[row], 8, x.a, x.b, x.sums); });
+  std::memcpy(result, x.sums + kRegisters * lane, kRegisters * sizeof(Sum));
 }
 
 // ---- The bodies, in the order of hw.def; those of accesses and of atomic operations stand in headers of their own
@@ -321,9 +321,9 @@ void emu_wgmma_rs(Sum* result, const uint32_t* a, const uint64_t* b, const Sum* 
         {&mma_instructions()[row], 0, b[i], a + 4 * i, i ? result : sums, i || accumulate, false, transposed_b != 0, n},
         {site, place});
 }
-template <class Sum>
+template <class Sum, uint32_t mark>
 void emu_wgmma_wait(Sum* result, const Sum* values, uint32_t count, uint32_t pending, uint32_t place) {
-  wait_for_products(result, values, count, pending, mark_of<Sum>, {Where::kNone, place});
+  wait_for_products(result, values, count, pending, mark, {Where::kNone, place});
 }
 
 /// Appends the text up to and including the next directive of a format of printf, which prints the value.
@@ -486,15 +486,18 @@ using enum lower::HwEffect;
       "the body of " #name " has other parameters than its row");
 #include "codegen/lower/hw.def"
 // The bodies of families, each with the signature of one of its rows.
-#define TEGULA_FAMILIES(row)                                                                                           \
-  row(mma_f32, emu_mma<float>, "{f32 * 4}(i32 * 4, i32 * 2, f32 * 4, 0)") row(                                         \
-      mma_i32, emu_mma<uint32_t>, "{i32 * 4}(i32 * 4, i32 * 2, i32 * 4, 0)")                                           \
-      row(wgmma_ss_f32, emu_wgmma_ss<float>, "{f32 * 4}(i64 * 1, i64 * 1, f32 * 4, i1, site, 1, 8, 0, imm, imm)") row( \
-          wgmma_ss_i32, emu_wgmma_ss<uint32_t>, "{i32 * 4}(i64 * 1, i64 * 1, i32 * 4, i1, site, 1, 8, 0, 0, 0)")       \
-          row(wgmma_rs_f32, emu_wgmma_rs<float>, "{f32 * 4}(i32 * 4, i64 * 1, f32 * 4, i1, site, 1, 8, 0, imm)")       \
-              row(wgmma_rs_i32, emu_wgmma_rs<uint32_t>, "{i32 * 4}(i32 * 4, i64 * 1, i32 * 4, i1, site, 1, 8, 0, 0)")  \
-                  row(wgmma_wait_f32, emu_wgmma_wait<float>, "{f32 * 4}(f32 * 4, 4, imm)")                             \
-                      row(wgmma_wait_i32, emu_wgmma_wait<uint32_t>, "{i32 * 4}(i32 * 4, 4, imm)")
+#define TEGULA_FAMILIES(row)                                                                                         \
+  row(mma_f32, (emu_mma<float, 4>), "{f32 * 4}(i32 * 4, i32 * 2, f32 * 4, 0)") row(                                  \
+      mma_i32, (emu_mma<uint32_t, 4>), "{i32 * 4}(i32 * 4, i32 * 2, i32 * 4, 0)")                                    \
+      row(mma_i32_pairs, (emu_mma<uint32_t, 2>), "{i32 * 2}(i32 * 4, i32 * 2, i32 * 2, 0)") row(                     \
+          wgmma_ss_f32, emu_wgmma_ss<float>, "{f32 * 4}(i64 * 1, i64 * 1, f32 * 4, i1, site, 1, 8, 0, imm, imm)")    \
+          row(wgmma_ss_i32, emu_wgmma_ss<uint32_t>, "{i32 * 4}(i64 * 1, i64 * 1, i32 * 4, i1, site, 1, 8, 0, 0, 0)") \
+              row(wgmma_rs_f32, emu_wgmma_rs<float>, "{f32 * 4}(i32 * 4, i64 * 1, f32 * 4, i1, site, 1, 8, 0, imm)") \
+                  row(wgmma_rs_i32, emu_wgmma_rs<uint32_t>,                                                          \
+                      "{i32 * 4}(i32 * 4, i64 * 1, i32 * 4, i1, site, 1, 8, 0, 0)")                                  \
+                      row(wgmma_wait_f32, (emu_wgmma_wait<float, kFloatMark>), "{f32 * 4}(f32 * 4, 4, imm)") row(    \
+                          wgmma_wait_pairs, (emu_wgmma_wait<uint32_t, kFloatMark>), "{i32 * 4}(i32 * 4, 4, imm)")    \
+                          row(wgmma_wait_i32, (emu_wgmma_wait<uint32_t, kIntegerMark>), "{i32 * 4}(i32 * 4, 4, imm)")
 #define TEGULA_FAMILY(name, body, signature)                            \
   static_assert(fits(&body, parse_hw_signature(signature), Convergent), \
                 "the body of " #name " has other parameters than its rows");

@@ -49,21 +49,42 @@ template <class Sum>
 constexpr bool is_widened(Elem elem, Elem sums) {
   using enum Elem;
   if (sums == I32) return elem == I8 || elem == U8;
+  if (sums != F32 && sums != F16) return false;
   return elem == F16 || elem == BF16 || elem == F8E4M3 || elem == F8E5M2 || elem == F32;
 }
 #define TEGULA_MMA(path, a, b, sums, ...) \
   static_assert(is_widened(Elem::a, Elem::sums) && is_widened(Elem::b, Elem::sums), "widen() knows no " #a " or " #b);
 #include "codegen/product/instructions.def"
 
-/// Calls `move` with where two registers of a lane lie among all lanes' `sums`, and the elements that they hold among
-/// those of `d`.
+/// Calls `move` with where two neighbours of a lane lie among all lanes' `sums`, in `words` each, and where they lie
+/// among the elements of `d`.
 template <class Sum, uint32_t kColumns, class Move>
-[[gnu::always_inline]] inline void for_pairs(uint32_t n, uint32_t* sums, Sum (*d)[kColumns], Move move) {
+[[gnu::always_inline]] inline void for_pairs(uint32_t n, uint32_t* sums, uint32_t words, Sum (*d)[kColumns],
+                                             Move move) {
   for (uint32_t lane = 0; lane < kLanes; ++lane)
-    for (uint32_t column = lane % 4 * 2; column < n; column += 8, sums += 4) {
+    for (uint32_t column = lane % 4 * 2; column < n; column += 8, sums += 2 * words) {
       move(sums, &d[lane / 4][column]);
-      move(sums + 2, &d[lane / 4 + 8][column]);
+      move(sums + words, &d[lane / 4 + 8][column]);
     }
+}
+
+/// Two neighbours, as two words hold them or, of f16, one.
+template <class Sum>
+void take_pair(const uint32_t* words, bool half, Sum* elements) {
+  if (!half) return void(std::memcpy(elements, words, 8));
+  for (uint32_t i : {0, 1}) elements[i] = Sum(float(float16::of_bits(uint16_t(*words >> 16 * i))));
+}
+template <class Sum>
+void put_pair(uint32_t* words, bool half, const Sum* elements) {
+  if (!half) return void(std::memcpy(words, elements, 8));
+  *words = 0;
+  for (uint32_t i : {0, 1}) *words |= uint32_t(float16(float(elements[i])).bits) << 16 * i;
+}
+
+/// Puts the sum of two integers, or the largest or smallest one if it lies beyond, in the place of the first.
+void add_within_range(uint32_t& sum, uint32_t x) {
+  const int64_t exact = int64_t(int32_t(sum)) + int32_t(x);
+  sum = uint32_t(int32_t(std::clamp<int64_t>(exact, INT32_MIN, INT32_MAX)));
 }
 
 template <class Sum, uint32_t kColumns>
@@ -157,10 +178,12 @@ template <class Sum, uint32_t kColumns>
 [[gnu::always_inline]] inline void multiply(Room<Sum, kColumns>& x, const MmaInstruction& instruction, uint32_t n,
                                             const uint8_t* a, const uint8_t* b, uint32_t* sums, bool accumulate) {
   const uint32_t depth = uint32_t(instruction.k);
+  const bool half = instruction.sums_packed() == 2, apart = accumulate && instruction.saturates();
+  const uint32_t words = half ? 1 : 2;
   widen(instruction.a, a, kWarpRows, kMostDepth, 1, &x.a[0][0]);
   widen(instruction.b, b, n, 1, kColumns, &x.b[0][0]);
-  if (accumulate)
-    for_pairs(n, sums, x.d, [](const uint32_t* pair, Sum* elements) { std::memcpy(elements, pair, 8); });
+  if (accumulate && !apart)
+    for_pairs(n, sums, words, x.d, [&](const uint32_t* pair, Sum* elements) { take_pair(pair, half, elements); });
   else
     for (auto& row : x.d) std::fill_n(row, n, Sum(0));
   bool few_bits = false;
@@ -176,7 +199,10 @@ template <class Sum, uint32_t kColumns>
         add_row(x.a[i], x.b, x.d[i], depth, n);
   }
   if (!few_bits) add_products(x, depth, n);
-  for_pairs(n, sums, x.d, [](uint32_t* pair, const Sum* elements) { std::memcpy(pair, elements, 8); });
+  for_pairs(n, sums, words, x.d, [&](uint32_t* pair, const Sum* elements) {
+    if (!apart) return put_pair(pair, half, elements);
+    for (uint32_t i : {0, 1}) add_within_range(pair[i], uint32_t(elements[i]));
+  });
 }
 
 template <class Sum>

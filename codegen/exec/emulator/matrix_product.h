@@ -21,9 +21,10 @@ void place_fragment(uint8_t* lines, uint32_t lane, const uint32_t* fragment) {
   }
 }
 
-/// sums += A B, or = A B unless `accumulate`. `sums` has the bits of each lane's n / 2 registers, in the order of
-/// lanes: register r of lane l is (l / 4 + r / 2 % 2 * 8, r / 4 * 8 + l % 4 * 2 + r % 2). fp32 operands are cut to the
-/// 10 bits of mantissa that the hardware looks at; integers wrap around.
+/// sums += A B, or = A B unless `accumulate`. `sums` has the bits of each lane's n / 2 sums, in the order of lanes: sum
+/// r of lane l is (l / 4 + r / 2 % 2 * 8, r / 4 * 8 + l % 4 * 2 + r % 2). fp32 operands are cut to the 10 bits of
+/// mantissa that the hardware looks at; sums of f16 are rounded once for each instruction; integers wrap around, or end
+/// at the largest and the smallest one (MmaInstruction::saturates).
 void multiply_warp(const MmaInstruction& instruction, uint32_t n, const uint8_t* a, const uint8_t* b, uint32_t* sums,
                    bool accumulate = true);
 

@@ -54,7 +54,7 @@ union Exchange {
   } matrix_move;
   struct {
     uint8_t a[16 * 32], b[8 * 32];  ///< lines of 32 bytes along K
-    uint32_t sums[kLanes][4];
+    uint32_t sums[kLanes * 4];
   } mma;
   struct {
     uint64_t a[kLanes], b[kLanes];

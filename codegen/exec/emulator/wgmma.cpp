@@ -19,7 +19,8 @@ constexpr size_t kMostResults = 32;  // that a warp keeps
 constexpr uint32_t kRegisterBits = 7;
 constexpr uint32_t kMarkBits = 0xFFC00000;
 
-uint32_t mark_for(const MmaInstruction& x) { return is_float(x.sums) ? mark_of<float> : mark_of<uint32_t>; }
+uint32_t mark_for(const MmaInstruction& x) { return is_float(x.sums) ? kFloatMark : kIntegerMark; }
+uint32_t registers_of(const MmaInstruction& x, uint32_t n) { return n / 2 / uint32_t(x.sums_packed()); }
 uint32_t tag_of(uint32_t mark, uint64_t number) { return mark >> kRegisterBits | uint32_t(number % 0x7FFF + 1); }
 bool is_pending(uint32_t bits, uint32_t mark) {
   return (bits & kMarkBits) == mark && (bits & ~kMarkBits) >> kRegisterBits != 0;
@@ -37,7 +38,7 @@ void resolve(const WarpProducts& warp, uint32_t* registers, uint32_t count, uint
       if (it == warp.results.end()) continue;
       of = &*it;
     }
-    const uint32_t of_lane = of->n / 2, rest = std::min(count - r, of_lane - number);
+    const uint32_t of_lane = registers_of(*of->instruction, of->n), rest = std::min(count - r, of_lane - number);
     uint32_t differences = 0;
     for (uint32_t i = 0; i < rest; ++i) differences |= registers[r + i] ^ (bits + i);
     if (!differences) run = rest;
@@ -104,7 +105,7 @@ void perform(WarpProducts& warp, MatrixProduct& product) {
         "copy or a barrier is missing before it, or a wait for it before the next write",
         product.where);
   if (product.accumulate) {
-    const uint32_t registers = product.n / 2;
+    const uint32_t registers = registers_of(*product.instruction, product.n);
     uint32_t before = product.values[0] >> kRegisterBits;
     for (uint32_t lane = 0; lane < kLanes; ++lane)
       resolve(warp, &product.values[lane * registers], registers, mark_for(*product.instruction), lane);
@@ -217,7 +218,7 @@ void Warpgroup::clear() {
 void issue_product(void* result, const ProductArguments& arguments, Where where) {
   Worker& worker = *this_worker;
   Warp& warp = worker.warp();
-  const uint32_t lane = worker.fiber().thread % kLanes, registers = arguments.n / 2;
+  const uint32_t lane = worker.fiber().thread % kLanes, registers = registers_of(*arguments.instruction, arguments.n);
   const uint32_t mark = mark_for(*arguments.instruction);
   auto& x = warp.exchange[warp.round & 1].product;
   x.a[lane] = arguments.a, x.b[lane] = arguments.b;

@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -89,10 +88,9 @@ struct Warpgroup {
   void clear();
 };
 
-/// The upper ten bits of what stands for a sum that is not there yet: of a NaN with sign, or of an integer next to the
-/// smallest one, where sums of products come only by wrapping around.
-template <class Sum>
-inline constexpr uint32_t mark_of = std::is_integral_v<Sum> ? 0x80000000 : 0xFFC00000;
+/// The upper ten bits of what stands for a register of sums that are not there yet: of a NaN with sign (of f16 the
+/// upper one of two), or of an integer next to the smallest one, where sums of products come only by wrapping around.
+inline constexpr uint32_t kFloatMark = 0xFFC00000, kIntegerMark = 0x80000000;
 
 /// The bodies of the rows. Registers are those of the calling lane.
 struct ProductArguments {

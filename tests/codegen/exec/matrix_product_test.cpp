@@ -45,23 +45,36 @@ std::vector<uint8_t> random_lines(Elem elem, uint32_t count, std::mt19937& rando
   return lines;
 }
 
+/// Sum r of a lane, among the words of all lanes' registers.
+template <class Sum>
+Sum sum_at(const std::vector<uint32_t>& words, size_t r, Elem elem) {
+  if (elem != Elem::F16) return std::bit_cast<Sum>(words[r]);
+  return Sum(float(float16::of_bits(uint16_t(words[r / 2] >> 16 * (r % 2)))));
+}
+template <class Sum>
+void set_sum(std::vector<uint32_t>& words, size_t r, Elem elem, Sum sum) {
+  if (elem != Elem::F16) return void(words[r] = std::bit_cast<uint32_t>(sum));
+  const int shift = int(16 * (r % 2));
+  words[r / 2] = (words[r / 2] & ~(0xFFFFu << shift)) | uint32_t(float16(float(sum)).bits) << shift;
+}
+
 template <class Sum>
 void check(const MmaInstruction& instruction, uint32_t n, bool accumulate) {
   SCOPED_TRACE(fmt::format("{}, {} columns, accumulate {}", instruction.name(), n, accumulate));
   std::mt19937 random(n);
   const auto a = random_lines(instruction.a, kWarpRows, random), b = random_lines(instruction.b, n, random);
-  const uint32_t registers = n / 2;
-  std::vector<uint32_t> sums(32 * registers);
-  for (uint32_t& sum : sums) sum = std::bit_cast<uint32_t>(Sum(int(random() % 2000)) / Sum(7));
+  const uint32_t of_lane = n / 2;
+  std::vector<uint32_t> sums(32 * of_lane / uint32_t(instruction.sums_packed()));
+  for (size_t i = 0; i < 32 * of_lane; ++i) set_sum(sums, i, instruction.sums, Sum(int(random() % 2000)) / Sum(7));
   std::vector<uint32_t> expected = sums;
   for (uint32_t lane = 0; lane < 32; ++lane)
-    for (uint32_t r = 0; r < registers; ++r) {
-      uint32_t& bits = expected[lane * registers + r];
-      Sum sum = accumulate ? std::bit_cast<Sum>(bits) : Sum(0);
+    for (uint32_t r = 0; r < of_lane; ++r) {
+      const size_t i = lane * of_lane + r;
+      Sum sum = accumulate ? sum_at<Sum>(sums, i, instruction.sums) : Sum(0);
       for (uint32_t k = 0; k < uint32_t(instruction.k); ++k)
         sum += element<Sum>(instruction.a, a, lane / 4 + r / 2 % 2 * 8, k) *
                element<Sum>(instruction.b, b, r / 4 * 8 + lane % 4 * 2 + r % 2, k);
-      bits = std::bit_cast<uint32_t>(sum);
+      set_sum(expected, i, instruction.sums, sum);
     }
   multiply_warp(instruction, n, a.data(), b.data(), sums.data(), accumulate);
   EXPECT_EQ(sums, expected);
@@ -74,6 +87,21 @@ TEST(MatrixProduct, SumsInTheOrderOfK) {
       for (bool accumulate : {false, true})
         is_float(instruction.sums) ? check<float>(instruction, n, accumulate)
                                    : check<uint32_t>(instruction, n, accumulate);
+  }
+}
+
+// Beyond the range of 32 bits sums wrap around, or end there.
+TEST(MatrixProduct, SumsOfIntegersBeyondTheirRange) {
+  for (const MmaInstruction& instruction : mma_instructions()) {
+    if (instruction.a != Elem::I8) continue;
+    for (bool smallest : {false, true}) {
+      const uint32_t start = smallest ? 0x80000000 : 0x7FFFFFFF;
+      const std::vector<uint8_t> a(kWarpRows * kLineBytes, smallest ? 0xFF : 1), b(8 * kLineBytes, 2);
+      std::vector<uint32_t> sums(32 * 4, start);
+      multiply_warp(instruction, 8, a.data(), b.data(), sums.data());
+      const uint32_t wrapped = start + (smallest ? -1u : 1u) * 2 * uint32_t(instruction.k);
+      EXPECT_EQ(sums, std::vector<uint32_t>(32 * 4, instruction.saturates() ? start : wrapped)) << instruction.name();
+    }
   }
 }
 
