@@ -114,9 +114,11 @@ bool is_bulk_reduction(const std::string& kind, Elem elem) {
 
 constexpr int kMostGroups = 12;  // of warps that wait for each other: by a barrier each of the hardware's 16, 2 to 13
 
-bool has_products_beside(const Func& func) {
+// Whether a loop multiplies beside the program. Without one a program has nothing else to do while boxes are on their
+// way, and is over sooner if its threads store, as measured.
+bool multiplies_in_loops(const Func& func) {
   bool found = false;
-  walk(func.body, [&](const Op& op) { found |= op.opcode == Opcode::MmaStart; });
+  walk(func.body, [&](const Op& op) { found |= op.opcode == Opcode::MmaStart && op.parent->parent; });
   return found;
 }
 
@@ -260,7 +262,7 @@ class BulkStores {
 
 void passes::bulk_stores(Func& func, PassContext& context) {
   if (!context.target.has(Feature::Tma) || (func.num_ctas() > 1 && !is_divided(func)) ||
-      (func.bulk_copies() != 2 && !has_products_beside(func)))
+      (func.bulk_copies() != 2 && !multiplies_in_loops(func)))
     return;
   BulkStores(func, context).run();
 }
