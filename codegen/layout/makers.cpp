@@ -87,6 +87,8 @@ std::optional<LinearLayout> warp_local_layout(const LinearLayout& reg, int axis,
     if (held == registers.end()) {
       auto lane = std::find_if(lanes.begin(), lanes.end(), is_step);
       held = std::find_if(registers.begin(), registers.end(), [&](auto& basis) { return along(basis) >= vector; });
+      if (held == registers.end())  // a row's vectors are fewer than its lanes, which take rows
+        held = std::find_if(registers.begin(), registers.end(), [&](auto& basis) { return along(basis) == 0; });
       if (lane == lanes.end() || held == registers.end()) return std::nullopt;
       std::swap(*lane, *held);
     }

@@ -69,6 +69,14 @@ ProductPlan arrange_warps(const ir::Shape& shape, const ProductContext& context)
   return *best;
 }
 
+// Divides the columns (of the sums, or of B) over the warps: each has neighbours, whose rows it stores and loads in
+// pieces as long as there are.
+void divide_columns(LayoutBuilder& layout, const ProductPlan& plan, int axis, int64_t columns) {
+  constexpr int kOfInstruction = 3;
+  layout.extend(Dim::Register, axis, block_bits(columns) - kOfInstruction - log2_of(plan.parts_n));
+  layout.extend(Dim::Warp, axis, log2_of(plan.parts_n));
+}
+
 void divide_batch(LayoutBuilder& layout, const ProductPlan& plan, int rank) {
   if (plan.parts_batch > 1) layout.extend(Dim::Warp, rank - 3, log2_of(plan.parts_batch));
 }
@@ -234,7 +242,7 @@ class MmaSync final : public ProductFamily {
     const int rank = int(shape.size()), m = rank - 2, n = rank - 1;
     LayoutBuilder layout(shape);
     layout.place_fragment(m, n, 1);
-    layout.extend(Dim::Warp, n, log2_of(plan.parts_n));
+    divide_columns(layout, plan, n, shape[size_t(n)]);
     layout.extend(Dim::Warp, m, log2_of(plan.parts_m));
     divide_batch(layout, plan, rank);
     layout.repeat_matrix(n, m);
@@ -262,7 +270,8 @@ class MmaSync final : public ProductFamily {
       free_warps(plan.parts_n);
       layout.extend(Dim::Warp, other, log2_of(plan.parts_m));
     } else {
-      layout.extend(Dim::Warp, other, log2_of(plan.parts_n));
+      layout.fill(Dim::Register, k);
+      divide_columns(layout, plan, other, type.shape[size_t(other)]);
       free_warps(plan.parts_m);
     }
     divide_batch(layout, plan, rank);

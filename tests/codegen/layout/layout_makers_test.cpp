@@ -98,14 +98,14 @@ TEST(Makers, MmaFragments) {
 
 TEST(Makers, MmaWarpsAndRepeats) {
   EXPECT_EQ(mma_accumulator_layout({64, 32}, 2, 2),
-            layout("register=[[0,1],[8,0],[0,16],[32,0]], lane=[[0,2],[0,4],[1,0],[2,0],[4,0]], "
-                   "warp=[[0,8],[16,0]] -> dim0:64, dim1:32"));
+            layout("register=[[0,1],[8,0],[0,8],[32,0]], lane=[[0,2],[0,4],[1,0],[2,0],[4,0]], "
+                   "warp=[[0,16],[16,0]] -> dim0:64, dim1:32"));
   EXPECT_EQ(mma_operand_layout({64, 32}, 0, 16, 2, 2),
             layout("register=[[0,1],[8,0],[0,8],[0,16],[32,0]], lane=[[0,2],[0,4],[1,0],[2,0],[4,0]], "
                    "warp=[[0,0],[16,0]] -> dim0:64, dim1:32"));
   EXPECT_EQ(mma_operand_layout({32, 32}, 1, 16, 2, 2),
-            layout("register=[[1,0],[8,0],[16,0],[0,16]], lane=[[2,0],[4,0],[0,1],[0,2],[0,4]], "
-                   "warp=[[0,8],[0,0]] -> dim0:32, dim1:32"));
+            layout("register=[[1,0],[8,0],[16,0],[0,8]], lane=[[2,0],[4,0],[0,1],[0,2],[0,4]], "
+                   "warp=[[0,16],[0,0]] -> dim0:32, dim1:32"));
   EXPECT_EQ(mma_operand_layout({16, 32}, 0, 8, 1, 1),
             layout("register=[[0,1],[0,2],[8,0],[0,16]], lane=[[0,4],[0,8],[1,0],[2,0],[4,0]], warp=[] "
                    "-> dim0:16, dim1:32"));
