@@ -7,11 +7,13 @@
     fuzz.py --reduce 17                               the smallest kernel that is wrong as kernel 17 is
 
 Kernels are numbered: a number gives the kernel, its data and options, the target, and the order of threads. Exits with
-0 if nothing was wrong, with 77 if there is no numpy. Kernels whose result the reference cannot tell are passed over."""
+0 if nothing was wrong, with 77 if there is no numpy. Kernels whose result the reference cannot tell are passed over.
+On SIGINT and SIGTERM it ends as when its time is over."""
 
 import argparse
 import collections
 import concurrent.futures
+import gc
 import json
 import os
 import pathlib
@@ -23,10 +25,11 @@ import time
 import warnings
 
 HERE = pathlib.Path(__file__).resolve().parent
-BATCH = 200  # kernels of one process, which has one target and one order of threads
+BATCH = 200  # kernels with one setting, the same in all of a process
+REQUEST = 20  # of them that a process is asked for at once
 SETTINGS = [("sm_90a", 0), ("sm_90a", 1), ("sm_80", 0), ("sm_80", 2), ("sm_90a", 3), ("sm_89", 4)]
 LIMIT = "20s"  # of a launch
-PATIENCE = 60  # seconds for a kernel
+PATIENCE = 60  # seconds for a request, or for a kernel alone
 FINE = ("right", "undecided")
 REDUCED = 3  # findings that are made smaller
 try:
@@ -36,9 +39,14 @@ except ImportError:
     sys.exit(77)
 
 
+def setting(seed):
+    """The target of a kernel and the order of its threads."""
+    return SETTINGS[seed // BATCH % len(SETTINGS)]
+
+
 def environment(seed):
-    """What a process that runs this kernel has for the target and for the order of threads."""
-    target, order = SETTINGS[seed // BATCH % len(SETTINGS)]
+    """What a process that runs this kernel has for its setting."""
+    target, order = setting(seed)
     return {
         **os.environ, "TEGULA_DEVICE": "emulator",
         "TEGULA_TARGET": target,
@@ -52,17 +60,18 @@ def environment(seed):
 
 
 def work():
-    """Reads a case (or its number) a line, and answers with a line of its verdict."""
+    """Reads a case (or numbers of kernels) a line, and answers with a line of the verdict on each."""
     sys.path.insert(0, str(HERE))
     import check
     import generate
     warnings.simplefilter("ignore")
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the library prints is no answer
+    gc.freeze()
     for line in sys.stdin:
         given = json.loads(line)
-        case = generate.case(given) if isinstance(given, int) else given
-        answers.write(json.dumps(check.verdict(case)) + "\n")
+        for case in map(generate.case, given) if isinstance(given, list) else [given]:
+            answers.write(json.dumps(check.verdict(case)) + "\n")
         answers.flush()
 
 
@@ -72,33 +81,51 @@ class Worker:
     def __init__(self, seed):
         self.environment, self.process = environment(seed), None
 
-    def verdict(self, case):
+    def start(self):
+        self.process = subprocess.Popen([sys.executable, __file__, "--work"],
+                                        env=self.environment,
+                                        text=True,
+                                        stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE,
+                                        start_new_session=True)  # Ctrl-C ends fuzz.py, which ends them
+        self.told = collections.deque(maxlen=20)
+        threading.Thread(target=self.told.extend, args=(self.process.stderr, ), daemon=True).start()
+
+    def ask(self, given, count):
+        """`count` verdicts, or fewer if the process ended before."""
         if self.process is None:
-            self.process = subprocess.Popen([sys.executable, __file__, "--work"],
-                                            env=self.environment,
-                                            text=True,
-                                            stdin=subprocess.PIPE,
-                                            stdout=subprocess.PIPE,
-                                            stderr=subprocess.PIPE)
-            self.told = collections.deque(maxlen=20)
-            threading.Thread(target=self.told.extend, args=(self.process.stderr, ), daemon=True).start()
+            self.start()
         timer = threading.Timer(PATIENCE, self.process.kill)
         timer.start()
+        answers = []
         try:
-            self.process.stdin.write(json.dumps(case) + "\n")
+            self.process.stdin.write(json.dumps(given) + "\n")
             self.process.stdin.flush()
-            answer = self.process.stdout.readline()
+            while len(answers) < count and (answer := self.process.stdout.readline()).endswith("\n"):
+                answers.append(tuple(json.loads(answer)))
         except BrokenPipeError:
-            answer = ""
+            pass
         timer.cancel()
-        if answer:
-            return tuple(json.loads(answer))
+        return answers
+
+    def verdict(self, case):
+        """Of a case, or of the kernel with a number."""
+        if answers := self.ask([case] if isinstance(case, int) else case, 1):
+            return answers[0]
         with self.process as ended:
             code = ended.wait()
         self.process = None
         if code == -signal.SIGKILL:
             return "hang", f"no end in {PATIENCE} s"
         return "crash", f"status {code}\n" + "".join(self.told)
+
+    def verdicts(self, seeds):
+        """Of kernels with these numbers: together, and those again one by one that have no answer then."""
+        answers = self.ask(seeds, len(seeds))
+        if len(answers) < len(seeds):
+            self.close()
+        return answers + [self.verdict(seed) for seed in seeds[len(answers):]]
 
     def close(self):
         if self.process:
@@ -107,14 +134,41 @@ class Worker:
             self.process = None
 
 
-def run_batch(first, count, out_of_time):
+class Workers:
+    """Processes that have nothing to do, kept for kernels of the same setting."""
+
+    def __init__(self, most):
+        self.most, self.lock, self.idle = most, threading.Lock(), collections.deque()
+
+    def take(self, seed):
+        with self.lock:
+            for place, (at, worker) in enumerate(self.idle):
+                if at == setting(seed):
+                    del self.idle[place]
+                    return worker
+        return Worker(seed)
+
+    def give(self, seed, worker):
+        with self.lock:
+            self.idle.append((setting(seed), worker))
+            left = self.idle.popleft()[1] if len(self.idle) > self.most else None
+        if left:
+            left.close()
+
+    def close(self):
+        while self.idle:
+            self.idle.popleft()[1].close()
+
+
+def run_batch(workers, first, count, out_of_time):
     """[(seed, kind, text)] of kernels first, first + 1, ... of one setting."""
-    worker, results = Worker(first), []
-    for seed in range(first, first + count):
+    worker, results, end = workers.take(first), [], first + count
+    for at in range(first, end, REQUEST):
         if out_of_time():
             break
-        results.append((seed, *worker.verdict(seed)))
-    worker.close()
+        seeds = list(range(at, min(at + REQUEST, end)))
+        results += [(seed, *verdict) for seed, verdict in zip(seeds, worker.verdicts(seeds))]
+    workers.give(first, worker)
     return results
 
 
@@ -127,23 +181,39 @@ def batches(first, count):
         first = part
 
 
-def fuzz(first, count, seconds, jobs, reduced=REDUCED):
-    deadline = time.monotonic() + seconds
-    out_of_time = lambda: time.monotonic() > deadline
+def fuzz(first, count, seconds, jobs, reduced=REDUCED, ended=lambda: False, summary=None):
+    """`ended`: whether to end before the time is over. `summary`: a file that says how far it has come."""
+    begun = time.monotonic()
+    out_of_time = lambda: time.monotonic() > begun + seconds or ended()
     counts, found = collections.Counter(), []
+
+    def told():
+        text = f"kernels from {first}: " + ", ".join(f"{n} {kind}" for kind, n in counts.most_common())
+        text += f" ({sum(counts.values()) / (time.monotonic() - begun):.0f} a second)"
+        if summary:
+            summary.write_text(text + "\n")
+        return text
+
+    workers = Workers(max(2 * jobs, len(SETTINGS)))
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         waiting = collections.deque()
+
+        def note_first():
+            note(waiting.popleft().result(), counts, found)
+            told()
+
         for part in batches(first, count):
-            waiting.append(pool.submit(run_batch, *part, out_of_time))
+            waiting.append(pool.submit(run_batch, workers, *part, out_of_time))
             while len(waiting) > 2 * jobs:
-                note(waiting.popleft().result(), counts, found)
+                note_first()
             if out_of_time():
                 break
-        for future in waiting:
-            note(future.result(), counts, found)
-    for seed, kind, text in found[:reduced]:
+        while waiting:
+            note_first()
+    workers.close()
+    print(told(), flush=True)
+    for seed, kind, text in found[:0 if ended() else reduced]:
         reduce(seed, 60)
-    print(f"kernels from {first}: " + ", ".join(f"{n} {kind}" for kind, n in counts.most_common()), flush=True)
     return 1 if found or counts["right"] == 0 else 0
 
 
@@ -171,7 +241,7 @@ def reduce(seed, seconds):
 
 
 def show(seed, case, verdict):
-    target, order = SETTINGS[seed // BATCH % len(SETTINGS)]
+    target, order = setting(seed)
     rest = {k: v for k, v in case.items() if k not in ("text", "arrays")}
     print(f"kernel {seed}, TEGULA_TARGET={target} TEGULA_EMULATOR_SEED={order}\n{case['text']}# {rest}")
     for name, array in case["arrays"].items():
@@ -188,6 +258,7 @@ def main():
     parser.add_argument("--reduced", type=int, default=REDUCED, help="how many findings are made smaller")
     parser.add_argument("--show", type=int, metavar="NUMBER")
     parser.add_argument("--reduce", type=int, metavar="NUMBER")
+    parser.add_argument("--summary", type=pathlib.Path, metavar="FILE", help="a file for the last line, kept up to date")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.work:
@@ -202,7 +273,11 @@ def main():
         return worker.close()
     first = int(time.time()) * 100 if given.first is None else given.first
     seconds = given.seconds if given.count is None else 1e9
-    return fuzz(first, 10**9 if given.count is None else given.count, seconds, given.jobs)
+    ends = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, frame: ends.append(number))
+    return fuzz(first, 10**9 if given.count is None else given.count, seconds, given.jobs, given.reduced,
+                lambda: bool(ends), given.summary)
 
 
 if __name__ == "__main__":
