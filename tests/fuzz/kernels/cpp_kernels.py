@@ -256,7 +256,7 @@ def part_of(seed, case, folder):
             arguments.append(str(case["numbers"][name]))
             continue
         array = {**case["arrays"][name], "offset": 0}
-        (folder / f"{seed}.{arrays}").write_bytes(check.in_memory(check.numbers(array), array).tobytes())
+        (folder / f"{seed}.{arrays}").write_bytes(check.in_memory(array).tobytes())
         arguments.append(f"arrays[{arrays}].as<{HOST_TYPES.get(array['type'], array['type'])}>()")
         arrays += 1
     options = f".num_warps = {case['num_warps']}, .num_stages = {case['num_stages']}"

@@ -52,7 +52,7 @@ def round_to(x, to):
         return x
     if to is float32 or to is float16:  # which numpy rounds to
         rounded = np.asarray(x, np.float64).astype(storage(to)).astype(np.float64)
-        if np.isinf(rounded).any() and np.any(np.isinf(rounded) & np.isfinite(x)):
+        if np.count_nonzero(np.isinf(rounded)) and np.any(np.isinf(rounded) & np.isfinite(x)):
             raise Undecided("a number beyond the type's largest")
         return rounded
     exponent = np.frexp(x)[1]

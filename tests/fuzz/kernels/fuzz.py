@@ -13,6 +13,7 @@ On SIGINT and SIGTERM it ends as when its time is over."""
 import argparse
 import collections
 import concurrent.futures
+import ctypes.util
 import gc
 import json
 import os
@@ -47,8 +48,11 @@ def setting(seed):
 def environment(seed):
     """What a process that runs this kernel has for its setting."""
     target, order = setting(seed)
+    allocator = ctypes.util.find_library("mimalloc")  # a compiler allocates a lot
     return {
-        **os.environ, "TEGULA_DEVICE": "emulator",
+        **os.environ,
+        **({"LD_PRELOAD": allocator} if allocator and "LD_PRELOAD" not in os.environ else {}),
+        "TEGULA_DEVICE": "emulator",
         "TEGULA_TARGET": target,
         "TEGULA_EMULATOR_SEED": str(order),
         "TEGULA_EMULATOR_LIMIT": LIMIT,

@@ -6,7 +6,8 @@ import builtins
 import numpy as np
 
 from element_types import BY_NAME, TF32, Undecided, bfloat16, float32, int1, int32, round_to, uint32
-from values import (Tile, add, as_shape, as_value, broadcast_to, cast, convert, is_number, number, operands, rounded, trans, unit_of)
+from values import (Tile, add, as_shape, as_value, broadcast_to, cast, convert, is_number, number, operands, rounded, some, trans,
+                    unit_of)
 
 # ---- Memory
 
@@ -15,8 +16,23 @@ class Memory:
     """An array of the host's, as values with their bounds. What lies outside of [0, length) is not the kernel's."""
 
     def __init__(self, type_, values):
-        self.type, self.value = type_, np.array(values, type_.held)
-        self.bound = np.zeros(self.value.shape)
+        self.type, self.value, self.slack = type_, np.array(values, type_.held), None
+        self.written = False
+
+    bound = property(lambda self: np.zeros(self.value.shape) if self.slack is None else self.slack)
+
+    def put(self, places, values, bounds):
+        """Bounds are None for exact values."""
+        self.written = True
+        self.value[places] = values
+        if self.slack is None and bounds is not None:
+            self.slack = np.zeros(self.value.shape)
+        if self.slack is not None:
+            self.slack[places] = 0 if bounds is None else bounds
+
+
+def by(offset):
+    return offset if is_number(offset) else offset.value.astype(np.int64)
 
 
 class Pointer:
@@ -29,24 +45,29 @@ class Pointer:
 
     shape = property(lambda self: self.at.shape)
 
-    def __add__(self, offset, sign=1):
-        by = offset if is_number(offset) else offset.value.astype(np.int64)
-        return Pointer(self.memory, self.at + sign * by)
+    def __add__(self, offset):
+        return Pointer(self.memory, np.add(self.at, by(offset), dtype=np.int64))
 
     __radd__ = __add__
 
     def __sub__(self, offset):
-        return self.__add__(offset, -1)
+        return Pointer(self.memory, np.subtract(self.at, by(offset), dtype=np.int64))
 
     def __getitem__(self, index):
         return Pointer(self.memory, self.at[index])
 
     def under(self, mask):
-        """Numbers of the elements, and which are accessed."""
-        at, keep = self.at, True if mask is None else mask if is_number(mask) else convert(mask, int1).value
-        if np.shape(keep) != at.shape:
-            at, keep = np.broadcast_arrays(at, np.asarray(keep, bool))
-        if (keep & ((at < 0) | (at >= self.memory.value.size))).any():
+        """Numbers of the elements, and which are accessed: None if all are."""
+        at, keep, length = self.at, None, self.memory.value.size
+        if mask is not None:
+            keep = np.asarray(mask, bool) if is_number(mask) else convert(mask, int1).value
+            if keep.shape != at.shape:
+                at, keep = np.broadcast_arrays(at, keep)
+        if keep is None or keep.all():
+            if at.size and (at.min() < 0 or at.max() >= length):
+                raise Undecided("an access out of bounds")
+            return at, None
+        if some(keep & ((at < 0) | (at >= length))):
             raise Undecided("an access out of bounds")
         return at, keep
 
@@ -56,10 +77,13 @@ def load(pointer, mask=None, other=None, boundary_check=(), cache_modifier="", e
         pointer, mask = Pointer(pointer.memory, pointer.at), pointer.inside(boundary_check)
     memory = pointer.memory
     at, keep = pointer.under(mask)
-    fill = number(0, memory.type) if other is None else other
-    fill = broadcast_to(as_value(fill, memory.type), at.shape)
+    fill = number(0, memory.type) if other is None else as_value(other, memory.type)
+    if fill.shape != at.shape and fill.shape != ():
+        fill = broadcast_to(fill, at.shape)
+    if keep is None:
+        return Tile(memory.type, memory.value[at], None if memory.slack is None else memory.slack[at])
     safe = np.where(keep, at, 0)
-    exact = fill.exact and not memory.bound.any()
+    exact = fill.exact and memory.slack is None
     return Tile(memory.type, np.where(keep, memory.value[safe], fill.value),
                 None if exact else np.where(keep, memory.bound[safe], fill.bound))
 
@@ -110,13 +134,17 @@ def store(pointer, value, mask=None, boundary_check=(), cache_modifier="", evict
     memory = pointer.memory
     at, keep = pointer.under(mask)
     value = broadcast_to(as_value(value, memory.type), at.shape)
-    places, values, bounds = at[keep], value.value[keep], value.bound[keep]
-    order = np.argsort(places, kind="stable")
-    same = np.diff(places[order]) == 0
-    ordered = values[order]
-    if np.any(same & ((ordered[1:] != ordered[:-1]) | (bounds[order][1:] > 0))):
+    places, values, bounds = (x if keep is None or x is None else x[keep] for x in (at, value.value, value.slack))
+    memory.put(places, values, bounds)
+    # Of elements that are stored to twice, one value is left. Who of those within bounds wins is not known either.
+    if some(memory.value[places] != values) or bounds is not None and twice(places[bounds > 0], places):
         raise Undecided("stores of different values to one element")
-    memory.value[places], memory.bound[places] = values, bounds
+
+
+def twice(few, all_):
+    """Whether one of a few numbers stands among all of them more than once."""
+    numbers, counts = np.unique(all_, return_counts=True)
+    return bool(np.isin(few, numbers[counts > 1]).any())
 
 
 def atomic(function):
@@ -128,7 +156,9 @@ def atomic(function):
         value = broadcast_to(as_value(value, memory.type), at.shape)
         if not value.exact:
             raise Undecided("an atomic operation on a number within bounds")
-        function.at(memory.value, at[keep], value.value[keep])
+        places, values = (at, value.value) if keep is None else (at[keep], value.value[keep])
+        function.at(memory.value, places, values)
+        memory.written = True
         if memory.type.is_float and np.any(round_to(memory.value, memory.type) != memory.value):
             raise Undecided("an atomic sum that is rounded")
 
@@ -500,12 +530,10 @@ class Language:
     def num_programs(self, axis):
         return Tile(int32, self.grid[axis])
 
+    range = static_range = staticmethod(for_range)
+
     def __getattr__(self, name):
-        if name in BY_NAME:
-            return BY_NAME[name]
-        if name in ("range", "static_range"):
-            return for_range
-        return globals()[name]
+        return BY_NAME[name] if name in BY_NAME else globals()[name]
 
 
 class Triton:

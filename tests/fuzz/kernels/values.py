@@ -9,8 +9,16 @@ import numpy as np
 from element_types import Undecided, common, common_with_number, float32, float64, integer_in, int1, round_to
 
 
+NUMBERS = frozenset((bool, int, float))
+
+
 def is_number(x):
-    return isinstance(x, (bool, int, float))
+    return type(x) in NUMBERS
+
+
+def some(x):
+    """Whether there is a true one; quicker than any()."""
+    return np.count_nonzero(x) != 0
 
 
 class Tile:
@@ -23,11 +31,11 @@ class Tile:
         self.type, self.value, self.slack = type_, np.asarray(value, type_.held), None
         if not type_.is_float:
             return
-        if np.isnan(self.value).any():
+        if some(np.isnan(self.value)):
             raise Undecided("a NaN")
         if bound is not None:
             bound = np.asarray(bound, np.float64)
-            if bound.any():
+            if some(bound):
                 self.slack = bound if bound.shape == self.value.shape else np.broadcast_to(bound, self.value.shape)
 
     shape = property(lambda self: self.value.shape)
@@ -39,7 +47,10 @@ class Tile:
 
     def moved(self, move):
         """The same elements elsewhere."""
-        return Tile(self.type, move(self.value), None if self.exact else move(self.slack))
+        result = object.__new__(Tile)
+        result.type, result.value = self.type, np.asarray(move(self.value))
+        result.slack = None if self.slack is None else np.asarray(move(self.slack))
+        return result
 
     def to(self, type_, fp_downcast_rounding=None, bitcast=False):
         return cast(self, type_, fp_downcast_rounding, bitcast)
@@ -112,7 +123,7 @@ def rounded(value, bound, t, inexact=False):
     """Numbers rounded to t once; `inexact`: or not at all, if the compiler contracts. `bound` is None for exact ones."""
     result = round_to(value, t)
     total = bound
-    if inexact and np.any(result != value):
+    if inexact and some(result != value):
         error = np.where(np.isfinite(value) & np.isfinite(result), np.abs(result - value), 0)
         total = error if bound is None else bound + error
     if bound is not None:  # those that a neighbour was rounded to
@@ -263,9 +274,8 @@ def as_shape(shape):
 
 
 def broadcast_to(x, *shape):
-    if x.shape == tuple(as_shape(shape)):
-        return x
-    return x.moved(lambda v: np.broadcast_to(v, as_shape(shape)))
+    shape = tuple(as_shape(shape))
+    return x if x.shape == shape else x.moved(lambda v: np.broadcast_to(v, shape))
 
 
 def trans(x, *dims):
