@@ -7,7 +7,10 @@
 #include <atomic>
 #include <condition_variable>
 #include <map>
+#include <memory>
 #include <mutex>
+
+#include "runtime/base/per_process.h"
 
 namespace tegula {
 
@@ -24,10 +27,12 @@ unsigned processors_of(pid_t thread) {
   return unsigned(std::max(1, count));
 }
 
+}  // namespace
+
 // Those that are free, and who waits for one.
-class Slots {
+class ProcessorSlots {
  public:
-  explicit Slots(unsigned count) : free_(count) {}
+  explicit ProcessorSlots(unsigned count) : free_(count) {}
 
   void take(uint64_t turn) {
     std::unique_lock lock(mutex_);
@@ -62,18 +67,23 @@ class Slots {
   std::multimap<uint64_t, Waiting*> waiting_;
 };
 
+namespace {
+
 // Never destroyed: threads may compile while the process ends.
-Slots& slots() {
-  static auto* all = new Slots(std::max(processors(), processors_of(getpid())));
-  return *all;
+ProcessorSlots& slots() {
+  static auto* all = new PerProcess<ProcessorSlots>(
+      [] { return std::make_unique<ProcessorSlots>(std::max(processors(), processors_of(getpid()))); });
+  return all->get();
 }
 
 }  // namespace
 
 unsigned processors() { return processors_of(0); }
 
-ProcessorSlot::ProcessorSlot(uint64_t turn) { slots().take(turn); }
-ProcessorSlot::~ProcessorSlot() { slots().give_back(); }
+ProcessorSlot::ProcessorSlot(uint64_t turn) : from_(slots()) { from_.take(turn); }
+ProcessorSlot::~ProcessorSlot() {
+  if (&from_ == &slots()) from_.give_back();  // else a forked child's copy of one of its parent's
+}
 
 uint64_t ProcessorSlot::next_turn() {
   static std::atomic<uint64_t> given{0};

@@ -10,11 +10,13 @@ namespace tegula {
 /// processors leaves out.
 unsigned processors();
 
+class ProcessorSlots;
+
 /// Held by a thread while it computes for long: no more threads of the process hold one than it had processors when it
 /// first asked, so that calls which compile at the same time do not keep what is timed beside them from running. Of the
 /// threads that wait those of the least `turn` are next, in the order in which they came: work that shares a turn is
 /// then done soon, where all would be done late if they shared the processors evenly. A thread that holds one asks for
-/// no other.
+/// no other. In a forked child all are free, whoever held them in its parent.
 class ProcessorSlot {
  public:
   explicit ProcessorSlot(uint64_t turn = 0);
@@ -23,6 +25,9 @@ class ProcessorSlot {
 
   /// A turn behind all that were given before; above 0.
   static uint64_t next_turn();
+
+ private:
+  ProcessorSlots& from_;
 };
 
 }  // namespace tegula

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/forked_child.h"
+
 namespace tegula {
 namespace {
 
@@ -64,6 +66,20 @@ TEST(Processors, GoToTheThreadsOfTheLeastTurnFirst) {
   all.pop_back();  // the only one that goes from thread to thread
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(order, (std::vector<uint64_t>{0, early, early, late, late}));
+}
+
+TEST(Processors, AreFreeInAForkedChild) {
+  std::vector<std::unique_ptr<ProcessorSlot>> all;
+  for (unsigned i = 0; i < processors(); ++i) all.push_back(std::make_unique<ProcessorSlot>());
+  std::thread waits([] { ProcessorSlot slot; });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_TRUE(true_in_forked_child([&] {
+    all.clear();
+    for (unsigned i = 0; i < processors(); ++i) all.push_back(std::make_unique<ProcessorSlot>());
+    return true;
+  }));
+  all.clear();
+  waits.join();
 }
 
 }  // namespace

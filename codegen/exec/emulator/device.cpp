@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -23,6 +24,7 @@
 #include "codegen/target/target.h"
 #include "runtime/base/error.h"
 #include "runtime/base/messages.h"
+#include "runtime/base/per_process.h"
 #include "runtime/base/processors.h"
 #include "runtime/store/image_cache.h"
 
@@ -145,11 +147,13 @@ class EmulatorDeviceImpl : public EmulatorDevice {
              !options.keep_code   ? nullptr
              : options.code_cache ? options.code_cache
                                   : ImageCache::of_process()),
-        pool_(options.threads > 0 ? unsigned(options.threads) : processors(), options.stack_bytes) {
+        pool_([threads = options.threads > 0 ? unsigned(options.threads) : processors(), bytes = options.stack_bytes] {
+          return std::make_unique<WorkerPool>(threads, bytes);
+        }) {
     info_.name = fmt::format("emulator ({})", target.name);
     info_.emulator = true;
     info_.sm = target.sm;
-    info_.num_sms = int(pool_.size());
+    info_.num_sms = int(pool_.get().size());
     info_.memory_bytes = int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
     info_.l2_bytes = std::max<int64_t>(0, sysconf(_SC_LEVEL2_CACHE_SIZE));
     info_.shared_per_program = target.shared_per_program;
@@ -368,7 +372,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
 
   /// How many programs can wait for each other.
   int64_t most_at_once(const Code& code) const {
-    return int64_t(kMostTogether / unsigned(code.image.threads() * code.image.num_ctas)) * pool_.size();
+    return int64_t(kMostTogether / unsigned(code.image.threads() * code.image.num_ctas)) * pool_.get().size();
   }
 
   /// How many programs a worker has at a time. One is fastest; where programs may wait for each other there are more.
@@ -381,7 +385,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
       wanted = uint64_t(options_.resident_programs);
     else if (code.tiers.facts().may_spin)
       wanted = std::clamp(kMostFibers / threads, 1u, kMostResident);
-    const uint64_t workers = check_races_ ? 1 : pool_.size();
+    const uint64_t workers = check_races_ ? 1 : pool_.get().size();
     uint64_t share = (programs + workers - 1) / workers;
     return unsigned(std::min(wanted, share));
   }
@@ -425,7 +429,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     launch.track_writes = code.tiers.facts().async_proxy;
     launch.ranges = memory_.table();
     launch.goes_on(0);
-    code.tiers.add_seconds(pool_.run(launch));
+    code.tiers.add_seconds(pool_.get().run(launch));
     tell_warnings(launch, code.image, code.tiers.facts().places);
     const char* stopped = launch.stopped;
     if (!launch.fault && !stopped) return;
@@ -452,7 +456,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
   GlobalMemory memory_;
   WrittenBytes written_;  ///< where races are looked for
   Jit jit_;
-  WorkerPool pool_;
+  PerProcess<WorkerPool> pool_;
   StreamOrder order_;  ///< of launches where races are looked for
   std::mutex order_mutex_;
   Recording* recording_ = nullptr;

@@ -10,6 +10,7 @@
 #include "codegen/exec/emulator/fibers.h"
 #include "runtime/base/float16.h"
 #include "tests/codegen/exec/emulator_kernels.h"
+#include "tests/forked_child.h"
 
 namespace tegula {
 namespace {
@@ -46,6 +47,28 @@ TEST(Emulator, ShortLaunchesRunInOneThread) {
   for (int attempt = 0; attempt < 30 && !alone; ++attempt) alone = started_for(1280) == 1;
   EXPECT_TRUE(alone);
   EXPECT_EQ(started_for(1 << 20), 4);
+}
+
+TEST(Emulator, LaunchesInAForkedChild) {
+  auto device = make_emulator({.threads = 2});
+  auto kernel = device->load(make_image(kAddParams, kAdd, 4));
+  auto adds = [&] {
+    const int n = 10000;
+    Array<float> x(*device, iota(n)), y(*device, iota(n, 5)), z(*device, n);
+    launch(*kernel, {unsigned(n + 127) / 128}, x.address(), y.address(), z.address(), n);
+    const std::vector<float> result = z.values();
+    for (int i = 0; i < n; ++i)
+      if (result[size_t(i)] != float(2 * i + 5)) return false;
+    return true;
+  };
+  EXPECT_TRUE(adds());
+  EXPECT_TRUE(true_in_forked_child([&] {
+    const bool works = adds();
+    kernel = {};
+    device.reset();
+    return works;
+  }));
+  EXPECT_TRUE(adds());
 }
 
 TEST(Emulator, ArgumentsOfEveryType) {
