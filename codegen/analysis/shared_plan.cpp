@@ -491,7 +491,7 @@ SharedPlan plan_shared(const ir::Func& func) {
   ScratchSizes sizes;
   SharedNeeds::Found found(func, sizes);
   const ScratchPlaces places = found.place();
-  SharedPlan plan{places.bytes, places.common_bytes, places.group_bytes};
+  SharedPlan plan{places.bytes, places.common_bytes, places.group_bytes, {}, {}, {}};
   for (const Room& room : found.rooms.rooms) {
     plan.size[room.alloc] = room.bytes;
     plan.offset[room.alloc] = room.offset;
