@@ -10,8 +10,8 @@
 
 namespace tegula {
 
-/// A T of each process. A forked child, which has none of the threads of its parent but all locks as they were held, makes
-/// a T of its own when it first asks, and leaves its parent's as it is for good.
+/// A T of each process. A forked child, which has none of the threads of its parent but all locks as they were held,
+/// makes a T of its own when it first asks, and leaves its parent's as it is for good.
 template <class T>
 class PerProcess {
  public:

@@ -216,8 +216,9 @@ def fuzz(first, count, seconds, jobs, reduced=REDUCED, ended=lambda: False, summ
             note_first()
     workers.close()
     print(told(), flush=True)
-    for seed, kind, text in found[:0 if ended() else reduced]:
-        reduce(seed, 60)
+    for seed, kind, text in found[:reduced]:
+        if not ended():
+            reduce(seed, 60, ended)
     return 1 if found or counts["right"] == 0 else 0
 
 
@@ -229,7 +230,7 @@ def note(results, counts, found):
             print(f"kernel {seed}: {kind}: {text}\n  see fuzz.py --show {seed}", flush=True)
 
 
-def reduce(seed, seconds):
+def reduce(seed, seconds, ended=lambda: False):
     """Prints the smallest kernel found that is as wrong as this one."""
     sys.path.insert(0, str(HERE))
     import generate
@@ -239,7 +240,7 @@ def reduce(seed, seconds):
     if kind in FINE:
         print(f"kernel {seed} is {kind}")
         return
-    small = reducer.reduced(case, lambda c: worker.verdict(c)[0] == kind, lambda: time.monotonic() > deadline)
+    small = reducer.reduced(case, lambda c: worker.verdict(c)[0] == kind, lambda: time.monotonic() > deadline or ended())
     show(seed, small, worker.verdict(small))
     worker.close()
 
