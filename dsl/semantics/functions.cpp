@@ -220,6 +220,21 @@ Val fn_zeros_like(Sema& s, Args args) {
   return x ? Val(constant(s, x->type, Int(0))) : Val();
 }
 
+namespace {
+
+// Towards zero, by way of float16, of which float8e5 is the upper half: infinities stay, and what is too large becomes
+// the largest finite number. A NaN stays one where only its lower half says so.
+Val to_float8e5_rtz(Sema& s, ir::Value* x) {
+  ir::Builder& b = s.builder;
+  if (x->type.elem != Elem::F32) x = b.cast(x, Elem::F32, x->type.elem == Elem::F64 ? "rtz" : "");
+  ir::Value* bits = b.bitcast(b.cast(x, Elem::F16, "rtz"), ir::Type::scalar(Elem::U16));
+  ir::Value* upper = b.cast(b.shr(bits, b.constant(bits->type, 8)), Elem::U8);
+  ir::Value *is_nan = b.ne(x, x), *nan = b.constant(upper->type, 0x7f);
+  return b.bitcast(b.select(is_nan, nan, upper), ir::Type::scalar(Elem::F8E5M2));
+}
+
+}  // namespace
+
 Val fn_cast(Sema& s, Args args) {
   bool bitcast = truth(args[3]);
   const ir::Type* target = args[1].is<DType>() ? &args[1].as<DType>().type : nullptr;
@@ -260,6 +275,7 @@ Val fn_cast(Sema& s, Args args) {
                                  describe(args[0]), elem_info(*elem).tl),
                      "leave fp_downcast_rounding out");
     if (*elem == Elem::F8E4B15) rounding.clear();  // it has one way of rounding, whatever is asked for, as in Triton
+    if (rounding == "rtz" && *elem == Elem::F8E5M2) return to_float8e5_rtz(s, x);
     if (rounding == "rtz" && is_float8(*elem))
       return s.error(
           fmt::format("a cast to {} rounds to nearest, found fp_downcast_rounding 'rtz'", elem_info(*elem).tl),

@@ -101,6 +101,27 @@ class Numpy(unittest.TestCase):
             program.convert[(1, )](out, tegula.reinterpret(bits, kind), 5, TYPE=tegula.float32, MODE="", FACTOR=1)
             np.testing.assert_array_equal(out, np.array(values, np.float32), kind)
 
+    def test_float8e5_towards_zero(self):
+        kernel = tegula.parse("import triton\nimport triton.language as tl\n"
+                              "@triton.jit\n"
+                              "def k(out, x, B: tl.constexpr):\n"
+                              "    i = tl.arange(0, B)\n"
+                              "    tl.store(out + i, tl.load(x + i).to(tl.float8e5, fp_downcast_rounding='rtz'))\n").k
+        bits = np.arange(1 << 16, dtype=np.uint16)
+        halves = bits.view(np.float16)
+        numbers = np.isfinite(halves)
+        below_next = (halves.astype(np.float32) * np.float32(1 + 2**-12)).astype(np.float32)
+        for x in halves, halves.astype(np.float32), below_next, below_next.astype(np.float64) * (1 + 2**-40):
+            out = np.zeros(1 << 16, np.uint8)
+            kernel[(1, )](tegula.reinterpret(out, tegula.float8e5), x, B=1 << 16)
+            np.testing.assert_array_equal(out[numbers], (bits >> 8)[numbers])
+            np.testing.assert_array_equal(out[np.isinf(halves)], (bits >> 8)[np.isinf(halves)])
+            self.assertTrue(np.all(out[np.isnan(halves)] & 0x7f > 0x7c))
+        large = np.array([1e5, -1e30, 3e38, 65519.99], np.float32)
+        out = np.zeros(4, np.uint8)
+        kernel[(1, )](tegula.reinterpret(out, tegula.float8e5), large, B=4)
+        np.testing.assert_array_equal(out, [0x7b, 0xfb, 0x7b, 0x7b])
+
     TUPLES = """
 import triton
 import triton.language as tl

@@ -94,6 +94,9 @@ TEST_F(SemanticsProducts, OtherKindsOfFloat8) {
   EXPECT_EQ(type_of(call("abs", {x})), "tile<16x16xf8e4b15>");
   EXPECT_EQ(ops(), "bitcast constant bit_and bitcast");
   EXPECT_EQ(type_of(call("to", {tile(Elem::F32, {4}), type(Elem::F8E4B15), text("rtz")})), "tile<4xf8e4b15>");
+  ops();
+  EXPECT_EQ(type_of(call("to", {tile(Elem::F32, {4}), type(Elem::F8E5M2), text("rtz")})), "tile<4xf8e5m2>");
+  EXPECT_EQ(ops(), "cast bitcast constant shr cast ne constant select bitcast");
   EXPECT_EQ(type_of(call("extra_cuda_convert_custom_float8_sm80", {x, type(Elem::F32)})), "tile<16x16xf32>");
   EXPECT_EQ(type_of(call("extra_cuda_convert_custom_float8_sm80", {x, type(Elem::BF16)})), "tile<16x16xf16>");
   EXPECT_EQ(describe(call("is_fp8e4b15", {type(Elem::F8E4B15)})), "True");
