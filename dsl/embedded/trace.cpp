@@ -222,7 +222,12 @@ Tile binary(const char* op, const Operand& lhs, const Operand& rhs) {
   return record(lhs, [&](Trace& t, dsl::Sema& s) { return dsl::binary(s, op, t.value_of(lhs), t.value_of(rhs)); });
 }
 Tile compare(const char* op, const Operand& lhs, const Operand& rhs) {
-  return record(lhs, [&](Trace& t, dsl::Sema& s) { return dsl::compare(s, op, t.value_of(lhs), t.value_of(rhs)); });
+  return record(lhs, [&](Trace& t, dsl::Sema& s) {
+    const dsl::Val x = t.value_of(lhs), y = t.value_of(rhs);
+    const bool with_none = x.is<dsl::None>() || y.is<dsl::None>();  // Python says `is`, which C++ lacks
+    const std::string_view known = op;
+    return dsl::compare(s, with_none && known == "==" ? "is" : with_none && known == "!=" ? "is not" : known, x, y);
+  });
 }
 Tile logical(const char* op, const Operand& lhs, const Operand& rhs) {
   return record(lhs, [&](Trace& t, dsl::Sema& s) { return dsl::logical(s, op, t.value_of(lhs), t.value_of(rhs)); });

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "dsl/language/checker_impl.h"
+#include "dsl/language/decorators.h"
 #include "dsl/language/host_values.h"
 #include "dsl/language/python_math.h"
 #include "dsl/language/source_file.h"
@@ -279,6 +280,34 @@ bool Checker::check_recursion(const Frame& call, Loc loc) {
   return true;
 }
 
+namespace {
+
+/// A tile that a value is or has among its parts; null if there is none.
+const Val* tile_in(const Val& v) {
+  if (v.is_value()) return v.value()->type.is_tile() ? &v : nullptr;
+  if (const std::vector<Val>* parts = dsl::parts_of(v))
+    for (const Val& part : *parts)
+      if (const Val* tile = tile_in(part)) return tile;
+  return nullptr;
+}
+
+}  // namespace
+
+// As in Triton, where such a function is called at run time, with what one thread has.
+Val Checker::noinline_error(const Function& function, const std::string& does, Loc loc) {
+  return error(loc, fmt::format("'{}', which is marked noinline, {}", function.name, does),
+               "leave out noinline=True; with it only scalars go in and out");
+}
+
+bool Checker::passes_scalars(const Function& function, const Scope& arguments, Loc loc) {
+  for (const auto& [name, binding] : arguments)
+    if (const Val* tile = tile_in(binding.value)) {
+      noinline_error(function, fmt::format("takes a {} as '{}'", dsl::describe(*tile), name), loc);
+      return false;
+    }
+  return true;
+}
+
 Val Checker::inline_jit(const Function& function, std::vector<Argument> args, Loc loc, Val* first) {
   Frame frame, *caller = frame_;
   frame.function = &function;
@@ -288,6 +317,8 @@ Val Checker::inline_jit(const Function& function, std::vector<Argument> args, Lo
   if (!bind_arguments(function, args, loc, frame.scope)) return Val();
   for (const auto& [name, binding] : frame.scope)
     if (binding.value.is_poison()) return Val();
+  const bool is_called = is_noinline(*file_, function);
+  if (is_called && !passes_scalars(function, frame.scope, loc)) return Val();
   frame_ = &frame;
   watch_parameters();
   std::string note = fmt::format("in the call from {}:{}", loc.file ? *loc.file : "?", loc.line);
@@ -300,7 +331,10 @@ Val Checker::inline_jit(const Function& function, std::vector<Argument> args, Lo
   sema_.at(loc);
   if (first) *first = frame.scope[function.params.front().name].value;
   if (outcome.kind == Outcome::Kind::Next && frame.ruled_out) return unset(*frame.ruled_out);
-  return dsl::as_scalars(outcome.result());
+  const Val result = outcome.result();
+  if (const Val* tile = is_called ? tile_in(result) : nullptr)
+    return noinline_error(function, fmt::format("returns a {}", dsl::describe(*tile)), loc);
+  return dsl::as_scalars(result);
 }
 
 // ---- Functions that work at compile time

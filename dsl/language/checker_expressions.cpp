@@ -222,11 +222,6 @@ Val Checker::compare_pair(const Expr& e, const std::string& op, const Val& lhs, 
   if (host_ && (op == "is" || op == "is not") &&
       (is_changeable(lhs) || is_changeable(rhs) || is_iterator(lhs) || is_iterator(rhs)))
     return (identity_of(lhs) == identity_of(rhs)) == (op == "is");
-  if (lhs.is<dsl::None>() || rhs.is<dsl::None>()) {
-    bool both = lhs.is<dsl::None>() && rhs.is<dsl::None>();
-    if (op == "is" || op == "==") return both;
-    if (op == "is not" || op == "!=") return !both;
-  }
   return dsl::compare(sema_, op, lhs, rhs);
 }
 
@@ -281,7 +276,9 @@ Val Checker::eval_bool_op(const Expr& e) {
   std::optional<Val> run_time, scalar, deciding;
   Val last;
   for (const ExprPtr& child : e.children) {
+    unknown_ += poison;
     Val x = eval(*child);
+    unknown_ -= poison;
     if (x.is_poison()) {
       poison = true;
     } else if (x.is_constant()) {

@@ -110,6 +110,12 @@ Val Checker::call_host(const FunctionObject& function, std::vector<Argument> arg
   if (function.file && function.file != file_)
     return in_file(function.file, [&] { return call_host(function, std::move(args), loc); });
   if (function.function && !host_) {
+    const std::vector<Param>& params = function.function->params;
+    if (std::any_of(params.begin(), params.end(), [](const Param& p) { return p.name == "_semantic"; }))
+      return error(loc,
+                   fmt::format("'{}' is a builtin of its own, which works on Triton's compiler by '_semantic'",
+                               function.function->name),
+                   "write a @triton.jit function");
     for (const Argument& a : args)
       if (holds_value(a.value))
         return error(

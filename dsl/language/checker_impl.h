@@ -315,6 +315,9 @@ class Checker {
   Val call_jit(const FunctionRef& function, std::vector<Argument> args, Loc loc);
   /// `first`, if not null, receives what the first parameter stands for in the end.
   Val inline_jit(const Function& function, std::vector<Argument> args, Loc loc, Val* first = nullptr);
+  /// Whether no argument of a function that is marked noinline is a tile; else reports it.
+  bool passes_scalars(const Function& function, const Scope& arguments, Loc loc);
+  Val noinline_error(const Function& function, const std::string& does, Loc loc);
   /// Whether a call of a function that calls itself ends at compile time, as far as can be told here; else reports it.
   bool check_recursion(const Frame& call, Loc loc);
   bool bind_arguments(const Function& function, std::vector<Argument>& args, Loc loc, Scope& scope);

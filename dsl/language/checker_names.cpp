@@ -251,7 +251,11 @@ Val Checker::lookup(const Expr& e) {
     fallback = "a kernel computes with triton.language alone: tl.exp(x), tl.float16, ...";
   if (fallback.empty() && find_member("tl", name)) fallback = fmt::format("write 'tl.{}'", name);
   if (fallback.empty()) fallback = nearest_hint(name, visible_names(), dsl::hint_for_other_name(name).value_or(""));
-  return error(e.loc, fmt::format("unknown name '{}'", name), fallback);
+  const size_t before = diags_.size();
+  Val value = error(e.loc, fmt::format("unknown name '{}'", name), fallback);
+  // Triton looks at no name of a branch that compile-time conditions rule out, which no check without types knows of.
+  if (untyped_ && unknown_) diags_.soften(before);
+  return value;
 }
 
 std::optional<Val> Checker::enclosing_name(const Expr& e) {

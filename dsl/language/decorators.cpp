@@ -403,6 +403,18 @@ void read_jit_options(const std::shared_ptr<const SourceFile>& file, const Funct
       }
 }
 
+bool is_noinline(const SourceFile& file, const Function& function) {
+  for (const Decorator& d : function.decorators)
+    if (const Expr* call = find_call(file.module(), d, "jit"))
+      for (const Keyword& k : call->keywords)
+        if (k.name == "noinline") {
+          Checker checker(file, Checker::Code::Host);
+          const Val value = checker.evaluate([&] { return checker.value_of(*k.value); });
+          return value.is_constant() && dsl::truth(value);
+        }
+  return false;
+}
+
 std::vector<ConstexprArg> constant_globals(const SourceFile& file) {
   std::vector<ConstexprArg> out;
   for (const Global& global : file.module().globals) {

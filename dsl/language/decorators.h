@@ -33,6 +33,9 @@ std::vector<Heuristic> find_heuristics(const std::shared_ptr<const SourceFile>& 
 void read_jit_options(const std::shared_ptr<const SourceFile>& file, const Function& function,
                       std::vector<KernelParam>& params);
 
+/// Whether a function of the file is under @triton.jit(noinline=True).
+bool is_noinline(const SourceFile& file, const Function& function);
+
 /// The module-level names of the file that stand for constants, with their values.
 std::vector<ConstexprArg> constant_globals(const SourceFile& file);
 

@@ -495,6 +495,12 @@ Val compare(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
     return found == (op == "in");
   }
   if (is_number(lhs) && is_number(rhs) && (lhs.typed || rhs.typed)) return compare_typed(s, op, lhs, rhs);
+  auto is_scalar = [](const Val& v) { return v.is_value() || (v.typed && is_number(v)); };
+  for (const auto& [x, y] : {std::pair(&lhs, &rhs), std::pair(&rhs, &lhs)})
+    if (is_scalar(*x) && !y->is_value() && !is_number(*y))
+      return s.error(fmt::format("'{}' is not defined for {} and {}", op, describe(lhs), describe(rhs)),
+                     y->is<None>() ? fmt::format("write 'is{} None'", op == "!=" ? " not" : "")
+                                   : "a value of the kernel is compared with numbers and other such values");
   if (!lhs.is_value() && !rhs.is_value()) {
     if (op == "==") return equal(lhs, rhs);
     if (op == "!=") return !equal(lhs, rhs);
@@ -504,9 +510,6 @@ Val compare(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
     if (is_nan(lhs) || is_nan(rhs)) return false;
     return op == "<" ? *o < 0 : op == "<=" ? *o <= 0 : op == ">" ? *o > 0 : *o >= 0;
   }
-  // None, strings and types differ from every run-time value.
-  if ((op == "==" || op == "!=") && !((lhs.is_value() || is_number(lhs)) && (rhs.is_value() || is_number(rhs))))
-    return op == "!=";
   auto ab = operands(s, op, lhs, rhs, {.pointers = true, .typed_literals = true});
   if (!ab) return {};
   auto [a, b] = *ab;

@@ -92,6 +92,22 @@ TEST_F(ErrorsTest, MistakesOfOneFileAreToldTogether) {
   expect_works();
 }
 
+// Triton looks at no name of a branch that is ruled out at compile time, which a check without types does not know of.
+TEST_F(ErrorsTest, UnknownNamesThatMayNotBeReached) {
+  Program program = program_of(
+      "def k(x, n, B: tl.constexpr):\n    if B == 3 and old:\n        tl.store(x, older(n))\n"
+      "    tl.store(x, n if B < 3 else oldest)\n\n" +
+      kHead.substr(kHead.find('@')) + kAdd);
+  program.check();
+  EXPECT_EQ(message_of<CompileError>([&] {
+              program.kernel("k").launch(*device_, {1}, {.constexprs = {{"B", 4}}}, x_.as<float>(), 5);
+            }),
+            "k.py:8:33: error: unknown name 'oldest'\n"
+            "        tl.store(x, n if B < 3 else oldest)\n"
+            "                                    ^~~~~~\n");
+  expect_works(program);
+}
+
 TEST_F(ErrorsTest, TheGoodKernelsOfAFileServe) {
   Program program = program_of(kAdd + "\n@triton.jit\ndef bad(x):\n    tl.store(x, wrong)\n");
   EXPECT_EQ(message_of<CompileError>([&] { program.kernel("bad").launch(*device_, {1}, {}, x_.as<float>()); }),

@@ -174,7 +174,7 @@ TEST_F(Semantics, Comparisons) {
   EXPECT_EQ(type_of(compare(s, "!=", scalar(Elem::I8), scalar(Elem::I32))), "i1");
   EXPECT_EQ(ops(), "cast ne");
   EXPECT_FALSE(compare(s, "is", pointer(Elem::F32), None{}).as<bool>());
-  EXPECT_TRUE(compare(s, "!=", None{}, pointer(Elem::F32)).as<bool>());
+  EXPECT_TRUE(compare(s, "is not", None{}, pointer(Elem::F32)).as<bool>());
   EXPECT_EQ(errors(), "");
   EXPECT_FALSE(compare(s, "is", x, Int(1)).as<bool>());  // as Triton: never the same object
   EXPECT_TRUE(compare(s, "is not", x, Int(1)).as<bool>());
@@ -183,7 +183,12 @@ TEST_F(Semantics, Comparisons) {
   EXPECT_TRUE(compare(s, "is", true, true).as<bool>());
   EXPECT_EQ(errors(), "");
   EXPECT_TRUE(compare(s, "<", x, text("a")).is_poison());
-  EXPECT_EQ(errors(), "'<' is not defined for tile of [16] float32 and 'a'");
+  const std::string hint = " (a value of the kernel is compared with numbers and other such values)";
+  EXPECT_EQ(errors(), "'<' is not defined for tile of [16] float32 and 'a'" + hint);
+  EXPECT_TRUE(compare(s, "!=", type(Elem::F32), x).is_poison());
+  EXPECT_EQ(errors(), "'!=' is not defined for the type float32 and tile of [16] float32" + hint);
+  EXPECT_TRUE(compare(s, "==", None{}, pointer(Elem::F32)).is_poison());
+  EXPECT_EQ(errors(), "'==' is not defined for None and pointer to float32 (write 'is None')");
 }
 
 TEST_F(Semantics, LogicalOperators) {
