@@ -8,6 +8,8 @@ import triton
 from tegula.arguments import is_memory
 from tegula.dtypes import DESCRIPTOR, INT
 
+from .names import renamed_ptx
+
 MOST = 4096  # specialisations of a function that are remembered
 
 
@@ -44,8 +46,8 @@ class CompiledKernel:
 
     module = function = None  # of Triton's driver, which has loaded nothing
 
-    def __init__(self, replacement, kernel, call, options):
-        self.name, self.fn = kernel.name, replacement.function
+    def __init__(self, replacement, kernel, call, options, name):
+        self.name, self.fn = name, replacement.function
         self._replacement, self._kernel, self._options = replacement, kernel, options
         self._device, self._words = call.device, (call.options, call.words, call.count)
         self._kept = call.kept  # what the words point to
@@ -70,7 +72,7 @@ class CompiledKernel:
     @cached_property
     def asm(self):
         ptx = self._image.ptx
-        return Asm({"ptx": ptx} if ptx else {})
+        return Asm({"ptx": renamed_ptx(ptx, self._kernel.name, self.name)} if ptx else {})
 
     @cached_property
     def hash(self):

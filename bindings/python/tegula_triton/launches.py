@@ -16,6 +16,7 @@ from triton.runtime.jit import JITCallable, JITFunction, MockTensor, TensorWrapp
 
 from .compiled import MOST, CompiledKernel, specialisation_of
 from .counts import count_kernel, count_refusal, counted_seconds
+from .names import name_of
 from .texts import replaced, text_of
 
 REFUSALS = (tegula.CompileError, tegula.LaunchError, tegula.InternalError, TypeError, ValueError)
@@ -93,7 +94,7 @@ def describer(replacement):
     """A function of a launch's arguments for its CompiledKernel; of a Replacement by a weak reference."""
 
     def of_launch(kernel, grid, *args, **kwargs):
-        made = replacement()._compiled_of(kernel, kernel._bind(args, kwargs), kwargs)
+        made = replacement()._compiled_of(kernel, kernel._bind(args, kwargs), kwargs, args, kwargs)
         kernel._results.append(made)
         return made
 
@@ -175,21 +176,22 @@ class Replacement:
         with counted_seconds():
             if self._take_text():
                 stand_ins = tuple(map(stand_in, args)), {name: stand_in(x) for name, x in kwargs.items()}
-                return self._by_tegula(*stand_ins, lambda kernel, call: None, by_triton, types=True)
+                return self._by_tegula(*stand_ins, lambda kernel, call: None, by_triton, stands_for=(args, kwargs))
         return by_triton(self._refused_text)
 
-    def _by_tegula(self, args, kwargs, work, by_triton, types=False):
-        """Does work(kernel, call) and gives what stands for the call, or by_triton(why) if Tegula refuses it."""
+    def _by_tegula(self, args, kwargs, work, by_triton, stands_for=None):
+        """Does work(kernel, call) and gives what stands for the call, or by_triton(why) if Tegula refuses it. `stands_for`:
+        the call's own arguments, where types stand for some."""
         form = self._form(args, kwargs) if self._refused else None
         if form is not None and form in self._refused:
             return by_triton(self._refused[form])
         try:
             options = self._options(kwargs)
             kernel, args_, kwargs_ = self._without_functions(args, options)
-            call = kernel._bind(args_, kwargs_, types)
+            call = kernel._bind(args_, kwargs_, stands_for is not None)
             work(kernel, call)
-            compiled = self._compiled_of(kernel, call, options)
-            if types:
+            compiled = self._compiled_of(kernel, call, options, *(stands_for or (args, kwargs)))
+            if stands_for:
                 compiled.asm
             return compiled
         except REFUSALS as why:
@@ -226,15 +228,17 @@ class Replacement:
             kwargs = {"enable_fp_fusion": False, **kwargs}
         return kwargs
 
-    def _compiled_of(self, kernel, call, kwargs):
-        """The CompiledKernel of a call, one for each specialisation."""
+    def _compiled_of(self, kernel, call, kwargs, *given):
+        """The CompiledKernel of a call, one for each specialisation; `given` are the positional and the named arguments of
+        Triton's."""
         key = (id(kernel), *specialisation_of(call))
         found = self._compiled.get(key)
         if found is None:
             if len(self._compiled) == MOST:
                 self._compiled.clear()
             options = {name: x for name, x in kwargs.items() if name not in self.parameters and name != "stream"}
-            found = self._compiled[key] = CompiledKernel(self, kernel, call, options)
+            name = name_of(self.function, *given) or kernel.name
+            found = self._compiled[key] = CompiledKernel(self, kernel, call, options, name)
         return found
 
     def _launch_by_triton(self, why, grid, args, kwargs):

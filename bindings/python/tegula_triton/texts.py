@@ -191,8 +191,14 @@ class Text:
         return self.add_function(self._host_functions[function], wanted)
 
     def _builtin(self, wanted, value):
-        """A function of Triton's that is no kernel: of the language, or of a device library."""
+        """A function of Triton's that is no kernel: of the language, or of a device library; or one of the program's own for
+        Triton's compiler."""
         module, name = getattr(value, "__module__", None) or "", getattr(value, "__name__", "")
+        if callable(value) and not module.startswith("triton.") and tl.core.is_builtin(value):
+            given, is_new = self._name_for(wanted, value)
+            if is_new:  # refused where it is called
+                self.definitions.append(f"def {given}(*args, _semantic=None, **kwargs):\n    pass")
+            return given
         if not callable(value) or not module.startswith("triton."):
             return None
         if getattr(tl, name, None) is value:

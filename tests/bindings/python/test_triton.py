@@ -83,6 +83,22 @@ class Launches(unittest.TestCase):
         activated = kernels.activated[(1, )](self.out, self.x, 50, kernels.squared, BLOCK=64)
         self.assertIn(".visible .entry activated", activated.asm["ptx"])
 
+    def test_names_by_repr(self):
+        for n, one, block, name in ((5, 1, 32, "named_i32_one1_BLOCK32"), (5, 2, 32, "named_i32_BLOCK32"),
+                                    (2**40, 1, 16, "named_i64_one1_BLOCK16")):
+            launched = kernels.named[(1, )](self.out, n, one, BLOCK=block)
+            self.assertEqual((launched.name, launched.metadata.name), (name, name))
+            self.assertIs(kernels.named.warmup(self.out, n, one, BLOCK=block, grid=(1, )), launched)
+            self.assertEqual([line for line in launched.asm["ptx"].splitlines() if ".entry" in line], [f".visible .entry {name}("])
+            self.assertIn(f"[{name}_param_0]", launched.asm["ptx"])
+            self.assertEqual(self.out[0], n + one)
+
+    def test_builtins_of_the_program_go_to_triton(self):
+        kernels.through_builtin[(1, )](self.out, self.x, 50, BLOCK=64, DOUBLE=False)
+        self.check(self.x)
+        reasons = self.refused(lambda: kernels.through_builtin[(1, )](self.out, self.x, 50, BLOCK=64, DOUBLE=True))
+        self.assertRegex(reasons[0], "'doubled' is a builtin of its own, which works on Triton's compiler")
+
     def test_warmup_compiles(self):
         compiled = kernels.add.warmup(torch.float32, torch.float32, torch.float32, 50, BLOCK=32, grid=(1, ), num_warps=2)
         self.assertIn(".reqntid 64", compiled.asm["ptx"])

@@ -135,6 +135,28 @@ def of_chosen_type(out, x, n, WIDE: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(out, tl.sum(v.to(chosen)))
 
 
+def name_of_specialization(specialization):
+    given = "_".join(f"{name}{value}" for name, value in specialization.constants.items())
+    return f"kernels.named_{specialization.signature['n']}_{given}"
+
+
+@triton.jit(repr=name_of_specialization)
+def named(out, n, one, BLOCK: tl.constexpr):
+    tl.store(out + tl.arange(0, BLOCK), n + one)
+
+
+@triton.language.core.builtin
+def doubled(x, _semantic=None):
+    return _semantic.mul(x, _semantic.to_tensor(2.0), False)
+
+
+@triton.jit
+def through_builtin(out, x, n, BLOCK: tl.constexpr, DOUBLE: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    v = tl.load(x + i, mask=i < n)
+    tl.store(out + i, doubled(v) if DOUBLE else v, mask=i < n)
+
+
 @triton.jit
 def refused(out, BLOCK: tl.constexpr):
     if BLOCK == 64:
