@@ -341,7 +341,8 @@ Val Checker::eval_ternary(const Expr& e) {
     return std::all_of(block.ops.begin(), std::prev(block.ops.end()), [&](auto& op) { return cheap(*op); });
   };
   ir::Op* op = join.op;
-  bool simple = op->results.empty() || (op->results.size() == 1 && merged->is_value());
+  bool simple =
+      op->results.empty() || (op->results.size() == 1 && merged->is_value() && merged->value()->type.is_scalar());
   if (!simple || !all_cheap(*op->regions[0]) || !all_cheap(*op->regions[1])) return *merged;
   auto& ops = op->parent->ops;
   auto at = std::find_if(ops.begin(), ops.end(), [&](auto& o) { return o.get() == op; });

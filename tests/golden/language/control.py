@@ -419,3 +419,38 @@ def bounds_of_a_flag(x, FLAG: tl.constexpr):
 
 
 # accept bounds_of_a_flag x=*i32 FLAG=True
+
+
+@triton.jit
+def tiles_chosen(x, p, n):
+    i = tl.arange(0, 8)
+    v = tl.load(x + i)
+    other = -v
+    tl.store(x + i, v if n > 0 else other)
+    tl.store(p if n > 1 else x, n)
+
+
+# check tiles_chosen x=*f32 p=*f32 n=i32
+# func @tiles_chosen(%0: ptr<f32> "x", %1: ptr<f32> "p", %2: i32 "n") {num_stages = 3, num_warps = 4} {
+#   %3 = arange {end = 8, start = 0} : tile<8xi32>
+#   %4 = splat %0 : tile<8xptr<f32>>
+#   %5 = addptr %4, %3 : tile<8xptr<f32>>
+#   %6 = load %5 : tile<8xf32>
+#   %7 = neg %6 : tile<8xf32>
+#   %8 = splat %0 : tile<8xptr<f32>>
+#   %9 = addptr %8, %3 : tile<8xptr<f32>>
+#   %10 = constant {value = 0} : i32
+#   %11 = gt %2, %10 : i1
+#   %12 = if %11 : tile<8xf32> { ^():
+#     yield %6
+#   } { ^():
+#     yield %7
+#   }
+#   store %9, %12
+#   %13 = constant {value = 1} : i32
+#   %14 = gt %2, %13 : i1
+#   %15 = select %14, %1, %0 : ptr<f32>
+#   %16 = cast %2 : f32
+#   store %15, %16
+#   return
+# }
