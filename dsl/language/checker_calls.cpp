@@ -183,9 +183,13 @@ Val Checker::call_method(const Val& object, const Expr& callee, std::vector<Argu
     return error(callee.loc, fmt::format("{} has no method '{}'", dsl::describe(object), callee.text),
                  other ? *other : nearest_hint(callee.text, dsl::method_names(object), fallback));
   }
-  Argument self{{}, object, callee.loc};
+  const ir::Type type = object.is_value() ? object.value()->type : ir::Type();
+  const bool widens = info->method_widens && !type.pointer && (type.elem == Elem::F16 || type.elem == Elem::BF16);
+  sema_.at(loc);
+  Argument self{{}, widens ? dsl::convert(sema_, object, type.with_elem(Elem::F32)) : object, callee.loc};
   args.insert(args.begin(), std::move(self));
-  return call_table(*info, std::move(args), loc);
+  const Val result = call_table(*info, std::move(args), loc);
+  return widens ? dsl::convert(sema_, result, type) : result;
 }
 
 // ---- jit functions

@@ -126,17 +126,18 @@ void add_libdevice(std::vector<FunctionInfo>& table, std::string_view name, Val 
 
 std::vector<FunctionInfo> make_table() {
   std::vector<FunctionInfo> table;
-  auto op_row = [&](const char* language_name, std::initializer_list<const char*> params, auto call, const char* doc) {
-    if (!*language_name) return;
-    FunctionInfo info{language_name, {}, call, doc, params.size() == 1};
+  auto op_row = [&](ir::Opcode opcode, std::initializer_list<const char*> params, auto call) {
+    const ir::OpInfo& op = ir::op_info(opcode);
+    if (!*op.language_name) return;
+    FunctionInfo info{op.language_name, {}, call, op.doc, params.size() == 1};
+    info.method_widens = info.method && (op.traits & ir::FloatOnly);
     for (const char* p : params) info.params.push_back({p, true, false, Val()});
     table.push_back(std::move(info));
   };
 #define TEGULA_OP(...)
-#define TEGULA_UNARY(Name, text, rule, traits, lang, doc) op_row(lang, {"x"}, &call_op<ir::Opcode::Name>, doc);
-#define TEGULA_BINARY(Name, text, rule, traits, lang, doc) op_row(lang, {"x", "y"}, &call_op<ir::Opcode::Name>, doc);
-#define TEGULA_TERNARY(Name, text, names, rule, traits, lang, doc) \
-  op_row(lang, {"x", "y", "z"}, &call_op<ir::Opcode::Name>, doc);
+#define TEGULA_UNARY(Name, ...) op_row(ir::Opcode::Name, {"x"}, &call_op<ir::Opcode::Name>);
+#define TEGULA_BINARY(Name, ...) op_row(ir::Opcode::Name, {"x", "y"}, &call_op<ir::Opcode::Name>);
+#define TEGULA_TERNARY(Name, ...) op_row(ir::Opcode::Name, {"x", "y", "z"}, &call_op<ir::Opcode::Name>);
 #include "codegen/ir/ops.def"
 #define TEGULA_FN(name, params, method, doc)                                                    \
   {                                                                                             \

@@ -19,6 +19,10 @@ ir::Value* joined(Sema& s, const Val& left, const Val& right, const char* functi
   ir::Value *a = to_value(s, left, fmt::format("an argument of {}", function)),
             *b = to_value(s, right, fmt::format("an argument of {}", function));
   if (!a || !b || !broadcast_pair(s, a, b)) return nullptr;
+  // As in Triton, whose types of values do not say whether integers have a sign: the first one's counts.
+  if (!a->type.pointer && !b->type.pointer && a->type.is_integer() && b->type.is_integer() &&
+      a->type.elem != b->type.elem && a->type.bits() == b->type.bits())
+    b = s.builder.bitcast(b, ir::Type::scalar(a->type.elem));
   if (a->type.elem != b->type.elem || a->type.pointer != b->type.pointer) {
     s.error(fmt::format("{} takes two tiles of one type, found {} and {}", function, describe(a), describe(b)),
             "convert one with .to(...)");

@@ -107,7 +107,8 @@ struct FunctionInfo {
   std::vector<FunctionParam> params;
   Val (*call)(Sema&, std::span<const Val> args);  ///< args: one for each parameter, defaults filled in
   std::string doc;
-  bool method;  ///< may be written x.name(...): x is the first argument
+  bool method;                 ///< may be written x.name(...): x is the first argument
+  bool method_widens = false;  ///< written so of floats of 16 bits it computes in float32 and rounds, as in Triton
 };
 
 /// All functions: the rows of functions.def and those of ops.def with a language name.

@@ -377,6 +377,33 @@ std::optional<Val> attribute_of(const BlockView& view, std::string_view name) {
   return std::nullopt;
 }
 
+struct FloatForm {
+  int fraction_bits, exponent_bias;
+};
+
+FloatForm float_form(Elem e) {
+  switch (e) {
+    case Elem::F8E4M3:
+      return {3, 7};
+    case Elem::F8E4B8:
+      return {3, 8};
+    case Elem::F8E4B15:
+      return {3, 15};
+    case Elem::F8E5M2:
+      return {2, 15};
+    case Elem::F8E5B16:
+      return {2, 16};
+    case Elem::F16:
+      return {10, 15};
+    case Elem::BF16:
+      return {7, 127};
+    case Elem::F32:
+      return {23, 127};
+    default:
+      return {52, 1023};
+  }
+}
+
 std::optional<Val> attribute_of(const DType& pointer_to_block, std::string_view name) {
   if (name == "element_ty") return DType{pointer_to_block.type};
   if (name == "scalar" || name == "dtype") return pointer_to_block;
@@ -421,6 +448,8 @@ Val attribute(Sema& s, const Val& x, std::string_view name) {
     if (name == "numel") return Int(type.num_elements());
     if (name == "rank") return Int(type.rank());
     if (name == "int_bitwidth" && type.is_integer()) return Int(type.bits());
+    if (name == "fp_mantissa_width" && type.is_float()) return Int(float_form(type.elem).fraction_bits);
+    if (name == "exponent_bias" && type.is_float()) return Int(float_form(type.elem).exponent_bias);
     if (name == "name") return short_name(type);
   }
   if (name == "value" && x.is_constant()) return x;  // constexpr.value

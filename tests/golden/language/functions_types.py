@@ -136,3 +136,68 @@ def narrow_floats(out, x):
 #   store %9, %10
 #   return
 # }
+
+
+@triton.jit
+def methods_of_narrow_floats(h):
+    a = tl.load(h)
+    tl.static_assert(a.dtype.fp_mantissa_width == 10 and a.dtype.exponent_bias == 15)
+    tl.store(h, a.exp())
+    tl.store(h, a.abs())
+
+
+# check methods_of_narrow_floats h=*f16
+# func @methods_of_narrow_floats(%0: ptr<f16> "h") {num_stages = 3, num_warps = 4} {
+#   %1 = load %0 : f16
+#   %2 = cast %1 : f32
+#   %3 = exp %2 : f32
+#   %4 = cast %3 : f16
+#   store %0, %4
+#   %5 = abs %1 : f16
+#   store %0, %5
+#   return
+# }
+
+
+@triton.jit
+def joined_with_another_sign(n, u):
+    i = tl.arange(0, 4)
+    a = tl.load(n + i)
+    b = tl.cat(a, tl.load(u + i))
+    tl.store(n + tl.arange(0, 8), b.cdiv(3))
+
+
+# check joined_with_another_sign n=*i32 u=*u32
+# func @joined_with_another_sign(%0: ptr<i32> "n", %1: ptr<u32> "u") {num_stages = 3, num_warps = 4} {
+#   %2 = arange {end = 4, start = 0} : tile<4xi32>
+#   %3 = splat %0 : tile<4xptr<i32>>
+#   %4 = addptr %3, %2 : tile<4xptr<i32>>
+#   %5 = load %4 : tile<4xi32>
+#   %6 = splat %1 : tile<4xptr<u32>>
+#   %7 = addptr %6, %2 : tile<4xptr<u32>>
+#   %8 = load %7 : tile<4xu32>
+#   %9 = bitcast %8 : tile<4xi32>
+#   %10 = expand_dims %5 {axis = 1} : tile<4x1xi32>
+#   %11 = broadcast %10 : tile<4x2xi32>
+#   %12 = expand_dims %9 {axis = 1} : tile<4x1xi32>
+#   %13 = broadcast %12 : tile<4x2xi32>
+#   %14 = arange {end = 2, start = 0} : tile<2xi32>
+#   %15 = constant {value = 0} : tile<2xi32>
+#   %16 = eq %14, %15 : tile<2xi1>
+#   %17 = expand_dims %16 {axis = 0} : tile<1x2xi1>
+#   %18 = broadcast %17 : tile<4x2xi1>
+#   %19 = select %18, %11, %13 : tile<4x2xi32>
+#   %20 = trans %19 {order = [1, 0]} : tile<2x4xi32>
+#   %21 = reshape %20 : tile<8xi32>
+#   %22 = arange {end = 8, start = 0} : tile<8xi32>
+#   %23 = splat %0 : tile<8xptr<i32>>
+#   %24 = addptr %23, %22 : tile<8xptr<i32>>
+#   %25 = constant {value = 2} : i32
+#   %26 = splat %25 : tile<8xi32>
+#   %27 = add %21, %26 : tile<8xi32>
+#   %28 = constant {value = 3} : i32
+#   %29 = splat %28 : tile<8xi32>
+#   %30 = div %27, %29 : tile<8xi32>
+#   store %24, %30
+#   return
+# }
