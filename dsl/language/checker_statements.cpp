@@ -364,15 +364,26 @@ Outcome Checker::branch_to_end(const Choice& c, const Continuation& rest) {
   Join join = dsl::begin_if(sema_, value);
   Scope before = frame_->scope;
   Val results[2];
+  bool ends[2];  // without a return
   unknown_ += !value;
   for (int side : {0, 1}) {
     frame_->scope = before;
     dsl::enter(sema_, join, side);
-    results[side] = execute(Continuation{c.sides[side], &rest}).result();
+    const Outcome outcome = execute(Continuation{c.sides[side], &rest});
+    results[side] = outcome.result();
+    ends[side] = outcome.kind == Outcome::Kind::Next;
   }
   unknown_ -= !value;
   frame_->scope = std::move(before);
   sema_.at(c.loc);
+  if (value && ends[0] != ends[1] && !results[ends[0] ? 1 : 0].is<dsl::None>()) {  // as in Triton
+    complete_results(join, results[0], results[1]);
+    diags_
+        .warning(c.loc,
+                 fmt::format("function '{}' ends without a value on one side of this 'if'", frame_->function->name))
+        .with_hint("what it returns is undefined there");
+    sema_.at(c.loc);
+  }
   std::string why;
   std::optional<Val> merged = Val();
   if (value) merged = dsl::merge(sema_, join, "", results[0], results[1], why);
@@ -382,7 +393,7 @@ Outcome Checker::branch_to_end(const Choice& c, const Continuation& rest) {
   if (!merged)
     merged = error(c.loc, fmt::format("function '{}' returns {}", frame_->function->name, why),
                    "return values of the same types on every way through the function");
-  return {Outcome::Kind::Return, *merged};
+  return {ends[0] && ends[1] ? Outcome::Kind::Next : Outcome::Kind::Return, *merged};
 }
 
 }  // namespace tegula::language

@@ -1,4 +1,4 @@
-// x[...]: elements and slices of tuples; new axes, elements and slices of tiles.
+// x[...]: elements and slices of tuples and strings; new axes, elements and slices of tiles.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,6 +47,28 @@ Val tuple_subscript(Sema& s, const TupleVal& tuple, const std::vector<Val>& indi
         fmt::format("index {} is out of range for a tuple of {}", *i, size),
         size == 0 ? "a pointer or a number has no extents; those of an array are arguments of the kernel" : "");
   return items[size_t(*i < 0 ? *i + size : *i)];
+}
+
+// Of UTF-8: a byte that begins a character is none of those that go on with one.
+Val text_subscript(Sema& s, const std::string& text, const std::vector<Val>& indices) {
+  std::vector<size_t> begins;
+  for (size_t i = 0; i < text.size(); ++i)
+    if ((text[i] & 0xC0) != 0x80) begins.push_back(i);
+  const auto size = int64_t(begins.size());
+  begins.push_back(text.size());
+  auto character = [&](int64_t i) { return text.substr(begins[size_t(i)], begins[size_t(i) + 1] - begins[size_t(i)]); };
+  if (indices.size() != 1) return s.error("a string takes one index");
+  if (const auto* slice = indices[0].get_if<Slice>()) {
+    auto span = resolve(s, *slice, size);
+    if (!span) return {};
+    std::string out;
+    for (int64_t i = 0; i < span->count; ++i) out += character(span->first + i * span->step);
+    return out;
+  }
+  auto i = to_int(s, indices[0], "a string's index");
+  if (!i) return {};
+  if (*i < -size || *i >= size) return s.error(fmt::format("index {} is out of range for a string of {}", *i, size));
+  return character(*i < 0 ? *i + size : *i);
 }
 
 // The elements of x at `index` along `axis`; `index` broadcasts against x. The result lacks the axis.
@@ -128,6 +150,7 @@ Val subscript(Sema& s, const Val& x, const std::vector<Val>& indices) {
   for (const Val& i : indices)
     if (i.is_poison()) return {};
   if (auto* tuple = x.get_if<TupleVal>()) return tuple_subscript(s, *tuple, indices);
+  if (auto* text = x.get_if<std::string>()) return text_subscript(s, *text, indices);
   if (!x.is_value()) {
     const auto* block = x.get_if<BlockView>();
     return s.error(fmt::format("{} cannot be indexed", describe(x)), !block ? ""

@@ -454,3 +454,50 @@ def tiles_chosen(x, p, n):
 #   store %15, %16
 #   return
 # }
+
+
+@triton.jit
+def half_returned(n, m):
+    if n > 0:
+        if m > 0:
+            return n, 2.0
+    m += 1
+
+
+@triton.jit
+def of_half_returned(x, n, m):
+    a, b = half_returned(n, m)
+    tl.store(x, a * b)
+
+
+# check of_half_returned x=*f32 n=i32 m=i32
+# func @of_half_returned(%0: ptr<f32> "x", %1: i32 "n", %2: i32 "m") {num_stages = 3, num_warps = 4} {
+#   %3 = constant {value = 0} : i32
+#   %4 = gt %1, %3 : i1
+#   %5, %6 = if %4 : i32, f32 { ^():
+#     %7 = constant {value = 0} : i32
+#     %8 = gt %2, %7 : i1
+#     %9, %10 = if %8 : i32, f32 { ^():
+#       %11 = constant {value = 2.0} : f32
+#       yield %1, %11
+#     } { ^():
+#       %12 = constant {value = 1} : i32
+#       %13 = add %2, %12 : i32
+#       %14 = constant {value = 2.0} : f32
+#       %15 = unset : i32
+#       %16 = unset : f32
+#       yield %15, %16
+#     }
+#     yield %9, %10
+#   } { ^():
+#     %17 = constant {value = 1} : i32
+#     %18 = add %2, %17 : i32
+#     %19 = unset : i32
+#     %20 = unset : f32
+#     yield %19, %20
+#   }
+#   %21 = cast %5 : f32
+#   %22 = mul %21, %6 : f32
+#   store %0, %22
+#   return
+# }

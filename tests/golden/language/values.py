@@ -184,3 +184,11 @@ def numbers_with_a_type(x):
 
 
 # accept numbers_with_a_type x=*f16
+
+
+@triton.jit
+def parts_of_texts(x, MODE: tl.constexpr):
+    tl.static_assert(MODE[0] == "r" and MODE[-1] == "ü" and MODE[1:3] == "el" and MODE[::-1] == "üler")
+
+
+# accept parts_of_texts x=*f32 MODE='relü'

@@ -16,6 +16,7 @@ def loop(a):
 def mixed(a):
     if a > 0:  # error: function 'mixed' returns int32 in one branch and None in the other
         return a
+    return
 
 
 @triton.jit
