@@ -13,11 +13,15 @@ bool is_number(const Val& v) { return v.is<bool>() || v.is<Int>() || v.is<double
 
 namespace {
 
+bool is_object(const Val& v) {
+  const auto* tuple = v.get_if<TupleVal>();
+  return tuple && tuple->fields && tuple->fields->methods;
+}
+
 bool has_numbers(const Val& v, bool typed) {
   const auto* tuple = v.get_if<TupleVal>();
   if (!tuple) return is_number(v) && v.typed == typed;
-  return !(tuple->fields && tuple->fields->methods) &&
-         std::ranges::any_of(*tuple->items, [&](const Val& item) { return has_numbers(item, typed); });
+  return !is_object(v) && std::ranges::any_of(*tuple->items, [&](const Val& item) { return has_numbers(item, typed); });
 }
 
 Val with_numbers(const Val& v, bool typed) {
@@ -30,6 +34,24 @@ Val with_numbers(const Val& v, bool typed) {
   Val number = v;
   number.typed = typed;
   return number;
+}
+
+/// Whether a part of a value is the same constant wherever the value goes: None, a text, a type, and what an object's
+/// constexpr fields have.
+bool is_fixed(const Val& part, bool of_object) {
+  if (part.is_value() || part.is_poison() || parts_of(part)) return false;
+  return !is_number(part) || (of_object && !part.typed);
+}
+
+/// Calls visit() with what of `v` is no constant, with the numbers that become values in `v` itself or its parts. False
+/// as soon as visit() says so.
+template <class Visit>
+bool visit_leaves(const Val& v, const Visit& visit, bool of_object = false) {
+  const auto* parts = parts_of(v);
+  if (!parts) return visit(v);
+  of_object = !v.is<BlockView>() && (of_object || is_object(v));
+  return std::ranges::all_of(
+      *parts, [&](const Val& part) { return is_fixed(part, of_object) || visit_leaves(part, visit, of_object); });
 }
 
 }  // namespace
@@ -60,8 +82,7 @@ bool same_form(const Val& a, const Val& b) {
 }
 
 bool can_be_value(const Val& v) {
-  const auto* parts = parts_of(v);
-  return parts ? std::all_of(parts->begin(), parts->end(), can_be_value) : is_number(v) || v.is_value();
+  return visit_leaves(v, [](const Val& leaf) { return is_number(leaf) || leaf.is_value(); });
 }
 
 bool fits(const Val& v, const ir::Type& type) {
@@ -91,11 +112,11 @@ bool same(const Val& a, const Val& b) {
 }
 
 bool flatten(Sema& s, const Val& v, std::string_view name, std::vector<ir::Value*>& out) {
-  if (const auto* parts = parts_of(v))
-    return std::all_of(parts->begin(), parts->end(), [&](const Val& part) { return flatten(s, part, name, out); });
-  ir::Value* value = to_value(s, v, name);
-  if (value) out.push_back(value);
-  return value;
+  return visit_leaves(v, [&](const Val& leaf) {
+    ir::Value* value = to_value(s, leaf, name);
+    if (value) out.push_back(value);
+    return value != nullptr;
+  });
 }
 
 std::vector<ir::Value*> leaves_of(const Val& v) {
@@ -107,13 +128,21 @@ std::vector<ir::Value*> leaves_of(const Val& v) {
   return out;
 }
 
-Val rebuild(const Val& v, std::span<ir::Value* const> values, size_t& next) {
+namespace {
+
+Val rebuilt(const Val& v, std::span<ir::Value* const> values, size_t& next, bool of_object) {
   const auto* parts = parts_of(v);
   if (!parts) return values[next++];
-  std::vector<Val> rebuilt;
-  for (const Val& part : *parts) rebuilt.push_back(rebuild(part, values, next));
-  return with_parts(v, std::move(rebuilt));
+  of_object = !v.is<BlockView>() && (of_object || is_object(v));
+  std::vector<Val> out;
+  for (const Val& part : *parts)
+    out.push_back(is_fixed(part, of_object) ? part : rebuilt(part, values, next, of_object));
+  return with_parts(v, std::move(out));
 }
+
+}  // namespace
+
+Val rebuild(const Val& v, std::span<ir::Value* const> values, size_t& next) { return rebuilt(v, values, next, false); }
 
 Join begin_if(Sema& s, ir::Value* condition) {
   Join join;
@@ -186,7 +215,8 @@ bool match_carried(Sema& s, const Val& before, const Val& after, std::vector<ir:
       if (!match_carried(s, (*pb)[i], (*pa)[i], out)) return false;
     return true;
   }
-  if (pb || pa || !before.is_value()) return false;
+  if (pb || pa) return false;
+  if (!before.is_value()) return same(before, after);
   const ir::Type& type = before.value()->type;
   ir::Value* value = after.value();
   if (fits(after, type)) value = convert(s, after, type).value();

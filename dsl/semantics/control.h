@@ -33,11 +33,12 @@ bool has_literals(const Val& v);
 double as_double(const Val& number);
 /// A number that a value of `type` can stand for: where the two meet, it takes that type.
 bool fits(const Val& v, const ir::Type& type);
-/// A number, a run-time value, or made of such parts.
+/// A number, a run-time value, or made of such parts and of constants that stay as they are: None, texts and types in
+/// tuples, and what an object's constexpr fields have.
 bool can_be_value(const Val& v);
-/// The run-time values that make up `v`, made in the current block. False after an error.
+/// The run-time values of `v`, made in the current block. False after an error.
 bool flatten(Sema& s, const Val& v, std::string_view name, std::vector<ir::Value*>& out);
-/// `v` with its leaves replaced by values[next...].
+/// `v` with what flatten() gives replaced by values[next...].
 Val rebuild(const Val& v, std::span<ir::Value* const> values, size_t& next);
 /// The run-time values that make up `v`, which holds nothing else; none of poison.
 std::vector<ir::Value*> leaves_of(const Val& v);

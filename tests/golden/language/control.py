@@ -501,3 +501,53 @@ def of_half_returned(x, n, m):
 #   store %0, %22
 #   return
 # }
+
+
+@tl.core._aggregate
+class Sums:
+    total: tl.tensor
+    KIND: tl.constexpr
+    SHAPE: tl.constexpr
+
+    def __init__(self, total, KIND, SHAPE):
+        self.total, self.KIND, self.SHAPE = total, KIND, SHAPE
+
+    @triton.jit
+    def add(self, x):
+        return Sums(self.total + x, self.KIND, self.SHAPE)
+
+
+@triton.jit
+def constants_carried(x, n):
+    sums, pair = Sums(0.0, tl.float16, (2, 4)), (n, None)
+    for i in range(n):
+        if sums.KIND == tl.float16:
+            sums = sums.add(i)
+        pair = pair[0] + 1, pair[1]
+    tl.static_assert(pair[1] is None)
+    tl.store(x + tl.arange(0, sums.SHAPE[1]), (sums.total + pair[0]).to(sums.KIND))
+
+
+# check constants_carried x=*f32 n=i32
+# func @constants_carried(%0: ptr<f32> "x", %1: i32 "n") {num_stages = 3, num_warps = 4} {
+#   %2 = constant {value = 0} : i32
+#   %3 = constant {value = 1} : i32
+#   %4 = constant {value = 0.0} : f32
+#   %5, %6 = for %2, %1, %3, %4, %1 : f32, i32 { ^(%7: i32, %8: f32, %9: i32):
+#     %10 = cast %7 : f32
+#     %11 = add %8, %10 : f32
+#     %12 = constant {value = 1} : i32
+#     %13 = add %9, %12 : i32
+#     yield %11, %13
+#   }
+#   %14 = arange {end = 4, start = 0} : tile<4xi32>
+#   %15 = splat %0 : tile<4xptr<f32>>
+#   %16 = addptr %15, %14 : tile<4xptr<f32>>
+#   %17 = cast %6 : f32
+#   %18 = add %5, %17 : f32
+#   %19 = cast %18 : f16
+#   %20 = cast %19 : f32
+#   %21 = splat %20 : tile<4xf32>
+#   store %16, %21
+#   return
+# }
