@@ -410,7 +410,7 @@ std::optional<BucketSort> plan_bucket_sort(const ir::Op& op) {
   plan.buckets = n * sort_key_bytes(type);
   plan.cells = plan.buckets + 4 * (plan.num_buckets + (plan.padded ? 4 * threads : 0));
   plan.records = plan.cells + 4 * plan.num_cells;
-  plan.bytes = plan.records + 4 * (2 * plan.warps + 4);
+  plan.bytes = plan.records + 4 * (3 * plan.warps + 4);
   if (plan.bytes > kMostBytes) return std::nullopt;
   return plan;
 }

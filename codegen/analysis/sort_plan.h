@@ -93,7 +93,7 @@ struct BucketSort {
   LinearLayout in_order;                   ///< of the keys in shared memory, from the beginning of the op's scratch
   int64_t num_buckets = 0, num_cells = 0;  ///< words of shared memory: counters of keys
   int padded = 0;                          ///< after so many buckets, a thread's, four words stay free; 0: nowhere
-  int64_t buckets = 0, cells = 0, records = 0;  ///< where they begin in the op's scratch, then words a warp and one
+  int64_t buckets = 0, cells = 0, records = 0;  ///< where they begin in the op's scratch; records are words of warps
   int64_t bytes = 0;                            ///< of scratch
 };
 /// nullopt: such a sort does not pay, or the row is not one that each thread holds a part of. Keys of 32 bits that end

@@ -49,8 +49,8 @@ class BucketSorter {
     barrier();
     begin_buckets();
     barrier();
-    llvm::Value* greatest = greatest_rank();
-    llvm::Value* none_is_full = l_.b.CreateICmpULT(greatest, l_.i32(BucketSort::kMostOfBucket * key_bytes_));
+    llvm::Value* greatest = greatest_of_part();
+    llvm::Value* none_is_full = l_.b.CreateICmpULE(greatest, l_.i32(BucketSort::kMostOfBucket * key_bytes_));
     llvm::BasicBlock* count_end = l_.b.GetInsertBlock();
     l_.b.CreateBr(after);
     l_.b.SetInsertPoint(after);
@@ -60,7 +60,7 @@ class BucketSorter {
       return phi;
     };
     for (llvm::Value*& entry : entries_) entry = merge(entry, llvm::PoisonValue::get(word_));
-    greatest_rank_ = merge(greatest, llvm::PoisonValue::get(word_));
+    greatest_ = merge(greatest, llvm::PoisonValue::get(word_));
     return merge(none_is_full, l_.b.getFalse());
   }
 
@@ -218,40 +218,58 @@ class BucketSorter {
       llvm::Value* number = l_.b.CreateTrunc(l_.b.CreateLShr(product, uint64_t(32)), word_);
       buckets.push_back(place_of_bucket(l_.b.CreateAdd(upper_half(cells[i]), number)));
     }
-    llvm::Value* greatest = l_.i32(0);
     for (llvm::Value* bucket : buckets) {
       llvm::Value* rank = l_.hw("atom_shared_add_i32", {l_.b.CreateAdd(buckets_, bucket), l_.i32(key_bytes_),
                                                         l_.b.getTrue(), l_.site(op_.loc)});
       entries_.push_back(in_one_register(l_.b.CreateOr(bucket, l_.b.CreateShl(rank, l_.i32(16)))));
-      greatest = greater(greatest, rank);
     }
-    for (int lane = 16; lane > 0; lane /= 2) greatest = greater(greatest, l_.shuffle(greatest, l_.i32(lane), true));
-    l_.store_shared(greatest_at(warp_), {greatest}, l_.b.CreateICmpEQ(lane_, l_.i32(0)), op_.loc);
   }
 
-  // The second words of warps, which sums over threads do not use.
+  // Behind the words that sums over threads use.
   llvm::Value* greatest_at(llvm::Value* warp) { return word_at(records_, l_.b.CreateAdd(warp, l_.i32(plan_.warps))); }
-  /// Of all keys within their buckets, in bytes.
-  llvm::Value* greatest_rank() {
-    llvm::Value* greatest = load_word(greatest_at(l_.b.CreateAnd(lane_, l_.i32(plan_.warps - 1))));
+  llvm::Value* end_at(llvm::Value* warp) { return word_at(records_, l_.b.CreateAdd(warp, l_.i32(2 * plan_.warps))); }
+
+  /// Replaces each bucket's bytes by the address where its keys begin. Records of each warp's buckets the bytes of the
+  /// largest and where the keys end.
+  void begin_buckets() {
+    const int64_t each = plan_.num_buckets / threads();
+    llvm::Value* greatest = l_.i32(0);
+    llvm::Value* end = replace_by_sums(
+        buckets_, each, plan_.padded ? 4 : 0, place_, [](llvm::Value* bytes) { return bytes; },
+        [&](llvm::Value* bytes, llvm::Value* begin) {
+          greatest = greater(greatest, bytes);
+          return begin;
+        });
+    for (int lane = 16; lane > 0; lane /= 2) greatest = greater(greatest, l_.shuffle(greatest, l_.i32(lane), true));
+    llvm::Value* is_last = l_.b.CreateICmpEQ(lane_, l_.i32(31));
+    l_.store_shared(greatest_at(warp_), {greatest}, is_last, op_.loc);
+    l_.store_shared(end_at(warp_), {end}, is_last, op_.loc);
+  }
+
+  /// The bytes of a bucket that none with keys in the warp's part of the row exceeds; of the largest one of all if that
+  /// is too large.
+  llvm::Value* greatest_of_part() {
+    llvm::Value* number = l_.b.CreateAnd(lane_, l_.i32(plan_.warps - 1));
+    llvm::Value *greatest = load_word(greatest_at(number)), *end = load_word(end_at(number));
+    if (plan_.warps == 1) return greatest;
+    llvm::Value* of_previous = l_.shuffle(end, l_.b.CreateSub(lane_, l_.i32(1)), false);
+    llvm::Value* begin = l_.b.CreateSelect(l_.b.CreateICmpEQ(number, l_.i32(0)), place_, of_previous);
+    const int64_t part = plan_.elements / plan_.warps;
+    llvm::Value* own = key_at(l_.b.CreateMul(warp_, l_.i32(part)));
+    llvm::Value* own_end = l_.b.CreateAdd(own, l_.i32(part * key_bytes_));
+    llvm::Value* matters = l_.b.CreateAnd(l_.b.CreateICmpULT(begin, own_end), l_.b.CreateICmpUGT(end, own));
+    llvm::Value* is_full = l_.b.CreateICmpUGT(greatest, l_.i32(BucketSort::kMostOfBucket * key_bytes_));
+    greatest = l_.b.CreateSelect(l_.b.CreateOr(matters, is_full), greatest, l_.i32(0));
     for (int lane = 1; lane < plan_.warps; lane *= 2)
       greatest = greater(greatest, l_.shuffle(greatest, l_.i32(lane), true));
     return greatest;
   }
 
-  /// Replaces each bucket's bytes by the address where its keys begin.
-  void begin_buckets() {
-    const int64_t each = plan_.num_buckets / threads();
-    replace_by_sums(
-        buckets_, each, plan_.padded ? 4 : 0, place_, [](llvm::Value* bytes) { return bytes; },
-        [](llvm::Value*, llvm::Value* begin) { return begin; });
-  }
-
   /// Replaces each of a thread's words, which lie `gap` words from the next thread's, by what `kept` makes of `made` of
-  /// it and the sum of `start` and that of all words before.
-  void replace_by_sums(llvm::Value* base, int64_t each, int gap, llvm::Value* start,
-                       const std::function<llvm::Value*(llvm::Value*)>& made,
-                       const std::function<llvm::Value*(llvm::Value*, llvm::Value*)>& kept) {
+  /// it and the sum of `start` and that of all words before. Returns the sum behind the thread's last word.
+  llvm::Value* replace_by_sums(llvm::Value* base, int64_t each, int gap, llvm::Value* start,
+                               const std::function<llvm::Value*(llvm::Value*)>& made,
+                               const std::function<llvm::Value*(llvm::Value*, llvm::Value*)>& kept) {
     const int width = int(std::min<int64_t>(4, each));
     llvm::Value* own = word_at(base, l_.b.CreateMul(l_.thread(), l_.i32(each + gap)));
     auto load = [&](int64_t i) {
@@ -273,6 +291,7 @@ class BucketSorter {
       }
       l_.store_shared(l_.b.CreateAdd(own, l_.i32(4 * i)), {words.begin(), words.end()}, nullptr, op_.loc);
     }
+    return sum;
   }
 
   llvm::Value* greater(llvm::Value* a, llvm::Value* b) {
@@ -297,7 +316,7 @@ class BucketSorter {
     llvm::Value *none = llvm::Constant::getAllOnesValue(type_), *least = llvm::Constant::getNullValue(type_);
     llvm::Value *is_first = l_.b.CreateICmpEQ(lane_, l_.i32(0)), *is_last = l_.b.CreateICmpEQ(lane_, l_.i32(31));
     llvm::Value *previous = l_.b.CreateSub(lane_, l_.i32(1)), *next = l_.b.CreateAdd(lane_, l_.i32(1));
-    l_.b.CreateCondBr(l_.b.CreateICmpUGT(greatest_rank_, l_.i32(0)), loop, after);
+    l_.b.CreateCondBr(l_.b.CreateICmpUGT(greatest_, l_.i32(key_bytes_)), loop, after);
     l_.b.SetInsertPoint(loop);
     std::vector<llvm::PHINode*> held;
     for (llvm::Value* key : keys) held.push_back(l_.b.CreatePHI(type_, 2)), held.back()->addIncoming(key, before);
@@ -313,7 +332,7 @@ class BucketSorter {
     llvm::Value* rounds = l_.b.CreateAdd(round, l_.i32(2 * key_bytes_));
     round->addIncoming(rounds, loop);
     for (size_t i = 0; i < held.size(); ++i) held[i]->addIncoming(moved[i], loop);
-    mark_not_to_unroll(l_.b.CreateCondBr(l_.b.CreateICmpULE(rounds, greatest_rank_), loop, after));
+    mark_not_to_unroll(l_.b.CreateCondBr(l_.b.CreateICmpULT(rounds, greatest_), loop, after));
     l_.b.SetInsertPoint(after);
     for (size_t i = 0; i < keys.size(); ++i) {
       llvm::PHINode* result = l_.b.CreatePHI(type_, 2);
@@ -338,7 +357,7 @@ class BucketSorter {
   const int key_bytes_;
   llvm::Value *place_, *buckets_, *cells_, *records_;
   llvm::Value *lane_, *warp_;
-  llvm::Value *shift_ = nullptr, *greatest_rank_ = nullptr;
+  llvm::Value *shift_ = nullptr, *greatest_ = nullptr;
   std::vector<llvm::Value*> entries_;
 };
 

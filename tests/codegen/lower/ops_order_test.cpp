@@ -183,6 +183,28 @@ TEST(Sort, BucketsOfTwoWarps) {
     }
 }
 
+// Warps exchange neighbours as often as the largest bucket of their own part has keys: one bucket that is larger than
+// all others, wherever it lies, and in two parts as well.
+TEST(Sort, OneLargeBucket) {
+  constexpr int n = 2048, size = 24;
+  std::mt19937 random(13);
+  for (const int num_warps : {2, 4, 8, 16})
+    for (int first = 0; first < n; first += 111) {
+      std::vector<float> close(n);
+      std::vector<int64_t> wide(n);
+      for (int i = 0; i < n; ++i) {
+        const uint32_t within = uint32_t(std::clamp(i - first, 0, size)), group = uint32_t(i) - within;
+        close[size_t(i)] =
+            std::bit_cast<float>(std::bit_cast<uint32_t>(float(4 + group)) + (within < size ? within : 0));
+        wide[size_t(i)] = int64_t(group) << 50 | (within < size ? within : 0);
+      }
+      std::shuffle(close.begin(), close.end(), random), std::shuffle(wide.begin(), wide.end(), random);
+      const std::string what = fmt::format("a bucket at {}, {} warps", first, num_warps);
+      expect_same_bits(rows_by<float>("tl.sort(x)", close, 1, n, n, num_warps), sorted_rows(close, n, false), what);
+      expect_same_bits(rows_by<int64_t>("tl.sort(x)", wide, 1, n, n, num_warps), sorted_rows(wide, n, false), what);
+    }
+}
+
 // Keys that end in their place: none are equal, and of 32 bits half are in order already, so digits take two passes.
 TEST(Sort, KeysThatEndInTheirPlace) {
   auto sorting = [](const char* type, int bits, const char* place) {
