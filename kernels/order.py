@@ -236,15 +236,16 @@ def leaves_room_in_buckets(args):
 
 
 @triton.autotune(configs=sort_configs(), key=["cols"], prune_configs_by={"early_config_prune": fitting_sort})
-@triton.heuristics({"BLOCK": lambda args: triton.next_power_of_2(args["cols"]), "SPREAD": leaves_room_in_buckets})
+@triton.heuristics({"BLOCK": lambda args: triton.next_power_of_2(args["cols"]), "SPREAD": leaves_room_in_buckets,
+                    "EVEN": lambda args: args["cols"] == args["BLOCK"] and args["ROWS"] == 1})
 @triton.jit
 def sort_rows(values_ptr, index_ptr, x_ptr, values_stride, index_stride, x_stride, rows, cols, DESCENDING: tl.constexpr,
-              BLOCK: tl.constexpr, SPREAD: tl.constexpr, ROWS: tl.constexpr = 1):
+              BLOCK: tl.constexpr, SPREAD: tl.constexpr, EVEN: tl.constexpr = False, ROWS: tl.constexpr = 1):
     """ROWS rows a program. Without an index the elements of shorter rows are sorted themselves: tl.sort has a NaN behind all numbers and
     makes all of them one, which is what stands behind the end of an ascending row. With SPREAD that is numbers of their own."""
     col = tl.arange(0, BLOCK)
     row, mask = rows_of_program(rows, ROWS)
-    mask = mask & (col < cols) if ROWS > 1 else col < cols
+    mask = mask & (col < cols) if ROWS > 1 else inside(col, cols, EVEN)
     values_at = row * values_stride + col
     index_at = row * index_stride + col
     x = tl.load(x_ptr + row * x_stride + col, mask=mask, other=float("-inf") if DESCENDING else float("nan"))

@@ -37,21 +37,21 @@ class Order(Case):
                 call(kernels.sort_rows, x, None, x, descending=descending)
                 np.testing.assert_array_equal(x.now(), values.now())
 
-    def test_sort_16_bits(self):
+    def test_sort_by_buckets(self):
         """Rows that buckets divide well, and others: equal elements, few different ones, zeros of both signs, two clusters."""
-        cols = 1300
-        normal = random.standard_normal((1, cols))
-        zeros = np.where(np.arange(cols) % 3 == 0, -0.0, np.maximum(normal, 0))
-        clusters = np.where(normal > 0, 60000.0, -1e-6)
-        for x in (normal, zeros, np.round(normal), np.full((1, cols), np.nan), clusters):
-            for kind, descending in (("bf16", True), ("f16", False)):
-                x, index, values = Array(getattr(x, "exact", x), kind), whole((1, cols), "i64"), empty((1, cols), kind)
-                call(kernels.sort_rows, values, index, x, descending=descending)
-                exact = order(x.exact, descending)
-                np.testing.assert_array_equal(index.now(), exact)
-                now, sorted_x = values.now(), np.take_along_axis(x.exact, exact, 1)
-                np.testing.assert_array_equal(now, sorted_x)
-                np.testing.assert_array_equal(np.signbit(now[now == 0]), np.signbit(sorted_x[now == 0]))
+        for cols in (1300, 1024):
+            normal = random.standard_normal((1, cols))
+            zeros = np.where(np.arange(cols) % 3 == 0, -0.0, np.maximum(normal, 0))
+            clusters = np.where(normal > 0, 60000.0, -1e-6)
+            for x in (normal, zeros, np.round(normal), np.full((1, cols), np.nan), clusters):
+                for kind, descending in (("bf16", True), ("f16", False), ("f32", False)):
+                    x, index, values = Array(getattr(x, "exact", x), kind), whole((1, cols), "i64"), empty((1, cols), kind)
+                    call(kernels.sort_rows, values, index, x, descending=descending)
+                    exact = order(x.exact, descending)
+                    np.testing.assert_array_equal(index.now(), exact)
+                    now, sorted_x = values.now(), np.take_along_axis(x.exact, exact, 1)
+                    np.testing.assert_array_equal(now, sorted_x)
+                    np.testing.assert_array_equal(np.signbit(now[now == 0]), np.signbit(sorted_x[now == 0]))
 
     def test_sort_values_alone(self):
         """Without places: signs of zeros in order, NaNs of either sign behind all, several elements a thread and warps."""
