@@ -29,7 +29,8 @@ class Case:
                 how["maxnreg"] = c.maxnreg
             if getattr(c, "num_ctas", 1) > 1:
                 how["num_ctas"] = c.num_ctas
-            label = " ".join(f"{k}={v}" for k, v in (dict(c.kwargs) | {"w": c.num_warps, "r": how.get("maxnreg", 0)}).items())
+            shown = dict(c.kwargs) | {"w": c.num_warps, "c": how.get("num_ctas", 1), "r": how.get("maxnreg", 0)}
+            label = " ".join(f"{k}={v}" for k, v in shown.items())
             yield label, how
 
     def kernel(self):
@@ -51,6 +52,12 @@ class Case:
 
 def matrix(rows, cols, dtype=torch.bfloat16):
     return torch.randn(rows, cols, device=DEVICE, dtype=dtype)
+
+
+def clusters_at_once(how):
+    """As runtime/device.cpp has it."""
+    blocks = how.get("num_ctas", 1)
+    return max(1, SMS // blocks * 15 // 16) if blocks >= 4 else SMS // blocks
 
 
 class Rows(Case):
@@ -88,7 +95,7 @@ class NormBackward(Rows):
         return how | {"EVEN": how["BLOCK"] == self.cols and self.rows % how["ROWS"] == 0}
 
     def grid(self, how):
-        return min(-(-self.rows // how["ROWS"]), max(1, how["PROGRAMS"] * SMS // how.get("num_ctas", 1)))
+        return min(-(-self.rows // how["ROWS"]), how["PROGRAMS"] * clusters_at_once(how), 4 * SMS)
 
     def arguments(self):
         n = self.cols
@@ -140,16 +147,14 @@ class CrossEntropy(Rows):
         self.work.copy_(self.logits)
 
     def fitting(self, module):
-        return module.fitting(module.configs(), {"cols": self.cols, "logits_ptr": self.work, "rows_class": 2})
+        return module.fitting(module.configs(), {"cols": self.cols, "logits_ptr": self.work, "logits_stride": self.cols, "rows_class": 2})
 
     def complete(self, how, power_of_two=False):
         flags = {"MEAN": True, "GRADIENT": True, "WIDTH": 8, "CAP": False, "SMOOTH": False, "SQUARE": False}
         return self.heuristics(how | flags, power_of_two)
 
     def grid(self, how):
-        blocks = how.get("num_ctas", 1)
-        at_once = max(1, SMS // blocks * 15 // 16) if blocks >= 4 else SMS // blocks  # as kernels/launch_rules.cpp has it
-        return min(self.rows, max(1, how["PROGRAMS"] * at_once))
+        return min(self.rows, how["PROGRAMS"] * clusters_at_once(how))
 
     def arguments(self):
         n = self.cols
