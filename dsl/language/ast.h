@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,8 @@
 #include "runtime/base/diag.h"
 
 namespace tegula::language {
+
+using NameSet = std::set<std::string, std::less<>>;
 
 struct Expr;
 using ExprPtr = std::unique_ptr<Expr>;
@@ -138,13 +141,12 @@ struct ImportBinding {
   Loc loc;
 };
 
-/// A module-level assignment, kept when its right side parses; evaluated only if a kernel uses the name.
+/// A name that the body of a class annotates or assigns.
 struct Global {
   std::string name;
   Loc loc;
   ExprPtr annotation;
-  ExprPtr value;                      ///< null: not known
-  std::vector<Condition> conditions;  ///< as of a function
+  ExprPtr value;  ///< null: annotated alone
 };
 
 /// A method of a class, and what is wrong with its text.
@@ -165,18 +167,30 @@ struct Class {
   std::vector<Method> methods;
 };
 
-/// A statement of the module that may change what globals are: a loop, x += ..., x.append(...), f(x).
-struct GlobalChange {
-  StmtPtr statement;
-  std::vector<Condition> conditions;  ///< as of a function
+/// A statement of the module, which names of kernels may depend on. They are run in their order where a name is asked
+/// for that has to do with them.
+struct ModuleStatement {
+  enum class Kind {
+    Run,       ///< `statement`; a loop with all that it holds
+    Test,      ///< of an `if`: the last of the conditions is evaluated here, where those ahead of it hold
+    Define,    ///< def, class or import: the names mean what the file's functions, classes and imports say
+    NotKnown,  ///< its text is not followed
+  } kind;
+  Loc loc;
+  StmtPtr statement = {};
+  std::vector<Condition> conditions = {};
+  std::vector<std::string> names = {};  ///< what it defines; of what is not followed, what it may assign
+  std::vector<std::string> words = {};  ///< of its text: of definitions and of what is not followed, blocks included
+  std::vector<std::string> sets = {};   ///< of a function: what stands behind `global`
+  std::vector<std::string> head = {}, decorated = {};  ///< words of its head, which has defaults, and of its decorators
+  enum class Of { Nothing, Kernel, Function, Class, Import } of = Of::Nothing;  ///< what is defined
 };
 
 struct Module {
   const std::string* file = nullptr;
   std::vector<Function> functions;
   std::vector<ImportBinding> imports;
-  std::vector<Global> globals;        ///< in order; a later one of the same name wins
-  std::vector<GlobalChange> changes;  ///< in order
+  std::vector<ModuleStatement> statements;  ///< in order
 };
 
 }  // namespace tegula::language

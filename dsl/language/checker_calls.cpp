@@ -45,10 +45,8 @@ bool Checker::eval_arguments(const Expr& e, std::vector<Argument>& args) {
       args.push_back({{}, eval(child), child.loc, child.kind == Expr::Kind::Int});
       continue;
     }
-    Val rest = eval(*child.children[0]);
-    if (!may_iterate(rest, true, child.loc)) {
-      ok = false;
-    } else if (const auto* tuple = rest.get_if<dsl::TupleVal>()) {
+    const Val rest = use(eval(*child.children[0]), child.loc);
+    if (const auto* tuple = rest.get_if<dsl::TupleVal>()) {
       for (const Val& item : *tuple->items) args.push_back({{}, item, child.loc});
     } else {
       ok = false;
@@ -198,6 +196,9 @@ Val Checker::call_method(const Val& object, const Expr& callee, std::vector<Argu
 Val Checker::default_value(const Param& param) {
   if (host_)
     if (auto it = defaults_.find(&param); it != defaults_.end()) return it->second;
+  if (!host_ && changes_behind(*param.default_value, param.loc))
+    return error(param.loc,
+                 fmt::format("the default of '{}' depends on names that have other values behind it", param.name));
   Frame frame, *caller = frame_;
   frame.parent = caller;
   frame_ = &frame;
@@ -361,8 +362,11 @@ Val Checker::static_assert_(const std::vector<Argument>& args, Loc loc) {
 
 Val Checker::call_min_max(const std::string& name, const std::vector<Argument>& args, Loc loc) {
   std::vector<Val> values;
-  const auto* tuple = args.size() == 1 ? args[0].value.get_if<dsl::TupleVal>() : nullptr;
-  if (tuple && !may_iterate(args[0].value, true, loc)) return Val();
+  const Val only = args.size() == 1 ? use(args[0].value, loc) : Val();
+  if (args.size() == 1 && only.is_poison()) return Val();
+  const auto* set = get_host<SetObject>(only);
+  const Val of_set = set ? dsl::make_tuple(set->values()) : Val();
+  const auto* tuple = (set ? of_set : only).get_if<dsl::TupleVal>();
   if (tuple) values = *tuple->items;
   if (!tuple)
     for (const Argument& a : args) values.push_back(a.value);

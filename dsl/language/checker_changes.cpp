@@ -46,6 +46,13 @@ bool Checker::change(const Val& object, std::span<const Val> taken, const Expr& 
           "change a copy: list(x), dict(x)");
     return false;
   }
+  if (late_.frame && holds_from(late_.frame, object)) {
+    error(base.loc,
+          "what is there already changes while an iterator makes its items, in Python when they are asked for",
+          "make a list of them: [f(x) for x in xs]");
+    return false;
+  }
+  ++host_changes_;
   // A name, or what it is in, holds it beside `object`; an item cannot where nobody else does.
   constexpr long kOwn = 2;
   const long holders = holders_of(object);
@@ -67,6 +74,14 @@ bool Checker::change(const Val& object, std::span<const Val> taken, const Expr& 
   how(changed);
   if (count_made(int64_t(size_of(changed)), base.loc)) bind(base.text, changed, base.loc);
   return true;
+}
+
+// Whether the names of a frame or of those that called it hold a list or dict.
+bool Checker::holds_from(const Frame* frame, const Val& object) {
+  Held held;
+  for (const Frame* f = frame; f && held.times == 0; f = f->parent)
+    for (const auto& [name, binding] : f->scope) held += held_in(binding.value, identity_of(object));
+  return !count_made(held.visited, {}) || held.times > 0;
 }
 
 // Tells the iterators over the list or dict: what their loops have had of it already may change.
@@ -109,7 +124,8 @@ Held Checker::held_elsewhere(const void* list, std::string_view name) const {
     for (const Val& argument : f->arguments) held += held_in(argument, list);
     for (const LoopContext& loop : f->loops) held += held_in(loop.items, list);
   }
-  for (const auto& [global, value] : globals_) held += held_in(value, list);
+  for (const auto& [key, run] : runs_)
+    for (const auto& [global, binding] : run.frame.scope) held += held_in(binding.value, list);
   for (const auto& [param, value] : defaults_) held += held_in(value, list);
   return held;
 }
@@ -138,13 +154,25 @@ Val Checker::grow_list(const Val& list, const Expr& callee, const std::vector<Ar
   const std::string& name = callee.text;
   if (!takes_arguments(1, 1, name, args, loc)) return Val();
   const Expr& target = *callee.children[0];
+  if (host_ && args[0].value.is_poison()) return Val();
   if (unknown_ || (name == "extend" && args[0].value.is_poison())) {  // how many items it has then is not known
     if (target.kind == Expr::Kind::Name) bind(target.text, Val(), target.loc);
     return Val(dsl::None{});
   }
   if (name == "append") return extend_list(list, {args[0].value}, target) ? Val(dsl::None{}) : Val();
-  auto items = iterate(args[0].value, args[0].loc);
+  auto items = items_for(list, args[0].value, args[0].loc);
   return items && extend_list(list, std::move(*items), target) ? Val(dsl::None{}) : Val();
+}
+
+// The items by which a list grows, which an iterator over that list makes while it does.
+std::optional<std::vector<Val>> Checker::items_for(const Val& list, const Val& value, Loc loc) {
+  const auto iterator = iterators_.find(identity_of(value));
+  const bool is_over_list = iterator != iterators_.end() && identity_of(value) != identity_of(list) &&
+                            std::any_of(iterator->second.sources.begin(), iterator->second.sources.end(),
+                                        [&](const Val& v) { return held_in(v, identity_of(list)).times > 0; });
+  if (!is_over_list) return iterate(value, loc);
+  error(loc, "a list or dict changes before an iterator over it has given its items", "list(...) keeps them");
+  return std::nullopt;
 }
 
 bool Checker::extend_list(const Val& list, std::vector<Val> more, const Expr& base) {
@@ -221,39 +249,58 @@ void Checker::set_item(const Val& object, Val key, Val item, const Expr& base) {
 
 // ---- Statements of host code
 
-// In Python's order: the value, the container, the key; of `d[key] += value` the value comes last.
-bool Checker::host_assign_item(const Stmt& s) {
-  const Expr& target = *s.targets[0];
-  if (target.kind != Expr::Kind::Subscript || target.children.size() != 2) return false;
-  const Expr &base = *target.children[0], &place = *target.children[1];
-  const bool augmented = s.kind == Stmt::Kind::AugAssign;
-  Val item = augmented ? Val() : eval(*s.value);
-  if (item.is_poison() && !augmented) return true;
-  const Val object = eval(base);
-  if (object.is_poison()) return true;
+// False where the target is no entry of a list or dict.
+bool Checker::host_assign_item(const Expr& target, const Val& item) {
+  if (target.children.size() != 2) return false;
+  const Val object = eval(*target.children[0]);
+  if (object.is_poison() || item.is_poison()) return lost_ = true;
   const auto* dict = get_host<DictObject>(object);
   if (!dict && !object.is<dsl::TupleVal>()) {
     error(target.loc, fmt::format("cannot assign to an element of {}", dsl::describe(object)));
     return true;
   }
-  std::optional<std::vector<Val>> indices;
-  if (!dict) indices = eval_index(target);
-  if (!dict && !indices) return true;
-  const Val key = dict ? eval(place) : (*indices)[0];
-  if (key.is_poison()) return true;
-  if (augmented) {
-    sema_.at(target.loc);
-    const Val* found = dict ? dict->find(key) : nullptr;
-    if (dict && !found) return error(place.loc, fmt::format("a dict has no '{}'", dsl::text_of(key))), true;
-    const Val before = found ? *found : dsl::subscript(sema_, object, {key});
-    if (before.is_poison()) return true;
-    const Val value = eval(*s.value);
-    if (value.is_poison() || augment_in_place(before, s.text, value, target)) return true;
-    item = eval_binary(s.text, before, value, s.loc);
-    if (item.is_poison()) return true;
-  }
+  const Val key = host_key(object, target);
+  if (key.is_poison()) return lost_ = true;
   if (dict)
-    set_item(object, key, std::move(item), base);
+    set_item(object, key, item, *target.children[0]);
+  else
+    set_element(object, key, item, target);
+  return true;
+}
+
+// What stands between the brackets for a list or dict.
+Val Checker::host_key(const Val& object, const Expr& target) {
+  if (get_host<DictObject>(object)) return eval(*target.children[1]);
+  const auto indices = eval_index(target);
+  if (!indices) return Val();
+  if (indices->size() == 1) return (*indices)[0];
+  return error(target.loc, "a list's elements are assigned one at a time");
+}
+
+// d[key] += value: the container, the key and the value, in this order.
+bool Checker::host_augment_item(const Stmt& s) {
+  const Expr& target = *s.targets[0];
+  if (target.kind != Expr::Kind::Subscript || target.children.size() != 2) return false;
+  const Val object = eval(*target.children[0]);
+  if (object.is_poison()) return lost_ = true;
+  const auto* dict = get_host<DictObject>(object);
+  if (!dict && !object.is<dsl::TupleVal>()) {
+    error(target.loc, fmt::format("cannot assign to an element of {}", dsl::describe(object)));
+    return true;
+  }
+  const Val key = host_key(object, target);
+  if (key.is_poison()) return lost_ = true;
+  sema_.at(target.loc);
+  const Val* found = dict ? dict->find(key) : nullptr;
+  if (dict && !found) return error(target.children[1]->loc, fmt::format("a dict has no '{}'", dsl::text_of(key))), true;
+  const Val before = found ? *found : dsl::subscript(sema_, object, {key});
+  const Val value = before.is_poison() ? Val() : eval(*s.value);
+  if (value.is_poison()) return lost_ = true;
+  if (augment_in_place(before, s.text, value, target)) return true;
+  Val item = eval_binary(s.text, before, value, s.loc);
+  if (item.is_poison()) return lost_ = true;
+  if (dict)
+    set_item(object, key, std::move(item), *target.children[0]);
   else
     set_element(object, key, std::move(item), target);
   return true;
@@ -265,9 +312,13 @@ bool Checker::host_augment_in_place(const Stmt& s) {
   const bool is_name = target.kind == Expr::Kind::Name;
   if (is_name ? !frame_->scope.contains(target.text) : target.kind != Expr::Kind::Attribute) return false;
   const Val object = eval(target);
+  if (get_host<SetObject>(object)) return lost_ = error(s.loc, "a set does not change here", "x = x | y").is_poison();
   if (!get_host<DictObject>(object) && !get_list(object)) return false;
   const Val value = eval(*s.value);
-  return value.is_poison() || augment_in_place(object, s.text, value, target);
+  if (value.is_poison()) return lost_ = true;
+  if (augment_in_place(object, s.text, value, target)) return true;
+  error(s.loc, fmt::format("'{}=' is not evaluated for {}", s.text, dsl::describe(object)));
+  return true;
 }
 
 bool Checker::augment_in_place(const Val& object, std::string_view op, const Val& value, const Expr& base) {
@@ -280,7 +331,7 @@ bool Checker::augment_in_place(const Val& object, std::string_view op, const Val
   }
   if (!get_list(object)) return false;
   if (op == "+") {
-    if (auto more = iterate(value, base.loc)) extend_list(object, std::move(*more), base);
+    if (auto more = items_for(object, value, base.loc)) extend_list(object, std::move(*more), base);
     return true;
   }
   if (op != "*") return false;

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "dsl/language/checker_impl.h"
 #include "dsl/language/host_values.h"
@@ -69,6 +68,7 @@ Val Checker::eval_node(const Expr& e) {
     case Kind::Unary: {
       Val x = eval(*e.children[0]);
       if (x.is_poison()) return x;
+      if (e.text == "not" && is_iterator(x)) return false;
       sema_.at(e.loc);
       return dsl::unary(sema_, e.text, x);
     }
@@ -114,6 +114,8 @@ Val Checker::eval_node(const Expr& e) {
 
 Val Checker::eval_named(const Expr& e) {
   Val value = assigned(eval(*e.children[0]));
+  if (late_.frame == frame_ && host_)
+    return error(e.loc, "a name gets a value while an iterator makes its items, in Python when they are asked for");
   assign_name(e.text, value, e.loc);
   return value;
 }
@@ -126,8 +128,8 @@ Val Checker::eval_tuple(const Expr& e) {
       if (host_ && items.back().is_poison()) return Val();
       continue;
     }
-    Val rest = eval(*child->children[0]);
-    if (rest.is_poison() || !may_iterate(rest, true, child->loc)) return Val();
+    const Val rest = use(eval(*child->children[0]), child->loc);
+    if (rest.is_poison()) return Val();
     const auto* tuple = rest.get_if<dsl::TupleVal>();
     if (!tuple) return error(child->loc, fmt::format("'*' takes a tuple, found {}", dsl::describe(rest)));
     items.insert(items.end(), tuple->items->begin(), tuple->items->end());
@@ -135,7 +137,7 @@ Val Checker::eval_tuple(const Expr& e) {
   if (e.kind == Kind::Tuple) return dsl::make_tuple(std::move(items));
   if (e.text.empty()) return dsl::make_list(std::move(items));
   if (!host_) return error(e.loc, "a set is not part of the kernel language", "write a tuple: (a, b)");
-  return dsl::make_list(without_equals(std::move(items)));
+  return make_host(SetObject(std::move(items)));
 }
 
 Val Checker::assigned(const Val& v) {
@@ -167,6 +169,22 @@ Val Checker::divisor(std::string_view op, const Val& lhs, Val rhs, const Expr& e
   return dsl::divisor_of_values(sema_, lhs, rhs, e.loc);
 }
 
+namespace {
+
+// What an operator makes of two sets; nothing where it makes none.
+std::optional<std::vector<Val>> combined(const SetObject& a, const SetObject& b, std::string_view op) {
+  if (op != "|" && op != "&" && op != "-" && op != "^") return std::nullopt;
+  std::vector<Val> out;
+  for (const Val& v : a.values())
+    if (op == "|" || b.contains(v) == (op == "&")) out.push_back(v);
+  if (op == "|" || op == "^")
+    for (const Val& v : b.values())
+      if (!a.contains(v)) out.push_back(v);
+  return out;
+}
+
+}  // namespace
+
 Val Checker::eval_binary(std::string_view op, Val lhs, Val rhs, Loc loc) {
   if (lhs.is_poison() || rhs.is_poison()) return Val();
   if (const std::string_view method = operator_method(op); !method.empty() && lhs.is<dsl::TupleVal>())
@@ -176,6 +194,8 @@ Val Checker::eval_binary(std::string_view op, Val lhs, Val rhs, Loc loc) {
     for (const auto& [key, value] : other->items) both.set(key, value);
     return count_made(int64_t(2 * both.items.size()), loc) ? make_host(std::move(both)) : Val();
   }
+  if (const auto* a = get_host<SetObject>(lhs), *b = get_host<SetObject>(rhs); a && b)
+    if (auto made = combined(*a, *b, op)) return make_host(SetObject(std::move(*made)));
   sema_.at(loc);
   return dsl::binary(sema_, op, lhs, rhs);
 }
@@ -196,11 +216,17 @@ Val Checker::compare_pair(const Expr& e, const std::string& op, const Val& lhs, 
   if (lhs.is_poison() || rhs.is_poison()) return Val();
   sema_.at(e.loc);
   if (op == "in" || op == "not in") {
-    if (host_ && !may_iterate(rhs, true, e.loc)) return Val();
+    const Val asked = use(rhs, e.loc, Use::Later);
+    if (asked.is_poison()) return Val();
     bool found = false;
-    const auto* tuple = rhs.get_if<dsl::TupleVal>();
+    const auto* tuple = asked.get_if<dsl::TupleVal>();
     if (lhs.is<std::string>() && rhs.is<std::string>()) {
       found = rhs.as<std::string>().find(lhs.as<std::string>()) != std::string::npos;
+    } else if (const auto* module = rhs.get_if<FunctionRef>();
+               module && module->name == "os.environ" && lhs.is<std::string>()) {
+      const Val value = environment(lhs.as<std::string>(), dsl::None{}, e.loc);
+      if (value.is_poison()) return value;
+      found = !value.is<dsl::None>();
     } else if (auto contained = host_contains(rhs, lhs)) {
       found = *contained;
     } else if (tuple && lhs.is_constant()) {
@@ -282,7 +308,7 @@ Val Checker::eval_bool_op(const Expr& e) {
     if (x.is_poison()) {
       poison = true;
     } else if (x.is_constant()) {
-      const bool settles = dsl::truth(x) == decides;
+      const bool settles = (host_ ? host_truth(x) : dsl::truth(x)) == decides;
       if (settles && !x.typed) return x;
       if (settles && !deciding) deciding = x;
       (x.typed ? scalar.emplace() : last) = x;
@@ -301,7 +327,7 @@ Val Checker::eval_bool_op(const Expr& e) {
 Val Checker::eval_ternary(const Expr& e) {
   Val condition = eval(*e.children[0]);
   if (condition.is_constant()) {
-    Val chosen = eval(*e.children[dsl::truth(condition) ? 1 : 2]);
+    Val chosen = eval(*e.children[host_truth(condition) ? 1 : 2]);
     return condition.typed ? dsl::as_scalars(chosen) : chosen;
   }
   sema_.at(e.children[0]->loc);
@@ -384,8 +410,8 @@ Val Checker::eval_subscript(const Expr& e) {
   if (const auto* f = base.get_if<FunctionRef>();
       f && f->name == "os.environ" && indices->size() == 1 && indices->front().is<std::string>()) {
     const std::string& name = indices->front().as<std::string>();
-    const char* value = std::getenv(name.c_str());
-    return value ? Val(std::string(value)) : error(e.loc, fmt::format("the environment has no variable '{}'", name));
+    const Val value = environment(name, dsl::None{}, e.loc);
+    return value.is<dsl::None>() ? error(e.loc, fmt::format("the environment has no variable '{}'", name)) : value;
   }
   const auto is_ellipsis = [](const Val& v) { return v.is<dsl::TupleVal>(); };
   if (auto at = std::find_if(indices->begin(), indices->end(), is_ellipsis); at != indices->end()) {

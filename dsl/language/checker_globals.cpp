@@ -1,211 +1,480 @@
-// Globals that statements of the module change: the statements and the globals that have to do with them are run in
-// their order, as Python runs the module.
+// Globals: the statements of the module are run in their order, as Python runs them, those together that have to do
+// with each other. What a statement may change that is not evaluated is not known from there on.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <tuple>
 
 #include "dsl/language/checker_impl.h"
+#include "dsl/language/host_values.h"
+#include "dsl/language/module_plan.h"
 #include "dsl/language/source_file.h"
 
 namespace tegula::language {
 
 namespace {
 
-void names_in(std::span<const StmtPtr> statements, NameSet& names) {
-  for (const StmtPtr& s : statements) {
-    if (s->value) names_in(*s->value, names);
-    for (const ExprPtr& target : s->targets) names_in(*target, names);
-    names_in(s->body, names);
-    names_in(s->orelse, names);
-  }
-}
+constexpr size_t kMaxKept = 4;  // reports of why a value is not known
 
 bool is_before(Loc a, Loc b) { return std::tie(a.line, a.column) < std::tie(b.line, b.column); }
 
-/// Whether an expression calls what may change a global: a method of one, or a function of the file that gets one.
-bool may_change(const Expr& e, const NameSet& globals, const SourceFile& file) {
-  if (e.kind == Expr::Kind::Call) {
-    NameSet given;
-    const Expr& callee = *e.children[0];
-    if (callee.kind == Expr::Kind::Attribute) names_in(*callee.children[0], given);
-    if (callee.kind == Expr::Kind::Name && file.host_function(callee.text)) {
-      for (size_t i = 1; i < e.children.size(); ++i) names_in(*e.children[i], given);
-      for (const Keyword& k : e.keywords) names_in(*k.value, given);
-    }
-    if (std::any_of(given.begin(), given.end(), [&](auto& name) { return globals.contains(name); })) return true;
-  }
-  auto within = [&](const Expr& part) { return may_change(part, globals, file); };
-  return std::any_of(e.children.begin(), e.children.end(), [&](auto& child) { return child && within(*child); }) ||
-         std::any_of(e.keywords.begin(), e.keywords.end(), [&](auto& k) { return k.value && within(*k.value); });
+/// `__name__ == "__main__"`: that it holds only where the file is run as a program is known.
+bool asks_for_main(const Expr& e) {
+  if (e.kind == Expr::Kind::Name && e.text == "__name__") return true;
+  return std::any_of(e.children.begin(), e.children.end(), [](const ExprPtr& c) { return c && asks_for_main(*c); });
 }
 
-/// The names whose values the methods that are called in an expression change.
-void names_of_changers(const Expr& e, NameSet& names) {
-  static constexpr std::string_view kChangers[] = {"add",        "append", "clear",   "discard", "extend",
-                                                   "insert",     "pop",    "popitem", "remove",  "reverse",
-                                                   "setdefault", "sort",   "update"};
-  if (e.kind == Expr::Kind::Call && e.children[0]->kind == Expr::Kind::Attribute &&
-      std::find(std::begin(kChangers), std::end(kChangers), e.children[0]->text) != std::end(kChangers))
-    names_in(*e.children[0]->children[0], names);
-  for (const ExprPtr& child : e.children)
-    if (child) names_of_changers(*child, names);
+bool is_names(const Expr& target) {
+  if (target.kind != Expr::Kind::Tuple && target.kind != Expr::Kind::List) return target.kind == Expr::Kind::Name;
+  return std::all_of(target.children.begin(), target.children.end(), [](const ExprPtr& c) { return is_names(*c); });
 }
 
-/// Sets of names that grow together.
-class Groups {
- public:
-  void join(const NameSet& names) {
-    if (names.empty()) return;
-    const std::string root = find(*names.begin());
-    for (const std::string& name : names) parents_[find(name)] = root;
-  }
-  std::string find(const std::string& name) {
-    std::string& parent = parents_.try_emplace(name, name).first->second;
-    return parent == name ? name : parent = find(std::string(parent));
-  }
-
- private:
-  std::map<std::string, std::string, std::less<>> parents_;
-};
+/// `a, b = x, y`: what each name gets stands there.
+bool is_pairwise(const Stmt& s) {
+  auto is_tuple = [](const Expr& e) {
+    return e.kind == Expr::Kind::Tuple || (e.kind == Expr::Kind::List && e.text.empty());
+  };
+  auto is_starred = [](const ExprPtr& e) { return e->kind == Expr::Kind::Starred; };
+  if (s.targets.size() != 1 || !is_tuple(*s.targets[0]) || !is_tuple(*s.value)) return false;
+  const auto &to = s.targets[0]->children, &from = s.value->children;
+  return to.size() == from.size() && std::all_of(to.begin(), to.end(), [](const ExprPtr& t) { return is_names(*t); }) &&
+         std::none_of(from.begin(), from.end(), is_starred);
+}
 
 }  // namespace
 
-void Checker::collect_changed(std::span<const StmtPtr> statements, NameSet& names) {
-  std::vector<std::string> assigned;
-  collect_assigned(statements, nullptr, true, assigned);
-  names.insert(assigned.begin(), assigned.end());
-  for (const StmtPtr& s : statements) {
-    collect_changed(s->body, names);
-    collect_changed(s->orelse, names);
-    if (s->kind != Stmt::Kind::Expr || s->value->kind != Expr::Kind::Call) continue;
-    const Expr& callee = *s->value->children[0];
-    if (callee.kind == Expr::Kind::Attribute && !file_->host_function(callee.children[0]->text))
-      names_in(*callee.children[0], names);
-    if (callee.kind != Expr::Kind::Name || !file_->host_function(callee.text)) continue;
-    for (size_t i = 1; i < s->value->children.size(); ++i) names_in(*s->value->children[i], names);
-    for (const Keyword& k : s->value->keywords) names_in(*k.value, names);
+std::vector<Reported> Checker::capture(const std::function<void()>& body) {
+  const size_t before = diags_.size(), prints = sema_.prints.size();
+  const Loc loc = sema_.loc;
+  body();
+  sema_.at(loc);
+  std::vector<Reported> reported;
+  for (size_t i = before; i < diags_.size(); ++i) {
+    if (reported.size() == kMaxKept) break;
+    const auto notes = notes_.find(i);
+    reported.push_back({diags_.list()[i], notes == notes_.end() ? std::vector<Note>() : notes->second});
+  }
+  diags_.shrink(before);
+  notes_.erase(notes_.lower_bound(before), notes_.end());
+  sema_.prints.resize(prints);
+  return reported;
+}
+
+void Checker::report(const std::vector<Reported>& reported) {
+  for (const Reported& r : reported) {
+    diags_.add(r.diag);
+    if (!r.notes.empty()) notes_[diags_.size() - 1] = r.notes;
   }
 }
 
-std::shared_ptr<const NameSet> Checker::changed_together(const std::string& name) {
-  auto [known, is_new] = together_.try_emplace(file_);
-  auto& [sets, changes] = known->second;
-  if (is_new) {
-    NameSet globals;
-    for (const Global& g : module().globals)
-      if (g.value) globals.insert(g.name);
-    std::map<std::string, NameSet, std::less<>> of_functions;
-    // The globals among the names, and those of the functions among them.
-    std::function<NameSet(const NameSet&)> mentioned = [&](const NameSet& names) {
-      NameSet found;
-      for (const std::string& n : names) {
-        if (globals.contains(n)) found.insert(n);
-        const auto* function = globals.contains(n) ? nullptr : file_->host_function(n);
-        if (!function) continue;
-        auto [it, is_first] = of_functions.try_emplace(n);
-        if (is_first) {
-          NameSet body;
-          names_in(function->function.body, body);
-          NameSet inner = mentioned(body);
-          it = of_functions.find(n);
-          it->second = std::move(inner);
-        }
-        found.insert(it->second.begin(), it->second.end());
+/// The statements of a group of names, run one after the other.
+class Checker::ModuleRunner {
+ public:
+  ModuleRunner(Checker& checker, ModuleRun& run, const ModulePlan& plan)
+      : checker_(checker), run_(run), plan_(plan), scope_(run.frame.scope) {}
+
+  void execute(size_t index) {
+    const ModuleStatement& s = checker_.module().statements[index];
+    effects_ = &plan_.effects_of(index);
+    of_environment_ = is_of_environment(effects_->mentions);
+    loc_ = run_.at = s.loc;
+    run_.read_left_out.clear();
+    if (checker_.steps_ >= kMaxHostSteps || checker_.made_items_ >= kMaxMade)
+      return lose(
+          {{{Severity::Error, s.loc, "too much is evaluated in the statements of the module ahead of this"}, {}}});
+    using Kind = ModuleStatement::Kind;
+    if (s.kind == Kind::Test) return test(s);
+    const Truth truth = holds(s.conditions);
+    if (truth == Truth::No) return;
+    if (s.kind == Kind::Define) return define(s, truth);
+    if (s.kind == Kind::NotKnown) {
+      if (truth == Truth::Main) return;
+      return lose({{{Severity::Error, s.loc, "this statement is not evaluated, and with it what it may change"}, {}}});
+    }
+    execute(s.statement, truth);
+    for (const std::string& name : effects_->assigns)
+      if (checker_.file_->given(name)) forget(name);
+  }
+
+ private:
+  enum class Truth {
+    Yes,
+    No,
+    Unknown,
+    Environment,  ///< not known, and a matter of what is installed where the file runs: values behind it are left out
+                  ///< where there are others
+    Main,         ///< where the file is run as a program
+  };
+
+  /// Whether an expression that is not evaluated depends on nothing that the module computes.
+  bool is_of_environment(const Expr& e) const {
+    NameSet names;
+    names_in(e, names);
+    return is_of_environment(plan_.reached(names));
+  }
+  bool is_of_environment(const NameSet& names) const {
+    return std::all_of(names.begin(), names.end(),
+                       [&](const std::string& name) { return run_.environment.contains(name); });
+  }
+
+  /// Whether what stands under the conditions is run.
+  Truth holds(std::span<const Condition> conditions) {
+    Truth all = Truth::Yes;
+    for (const Condition& c : conditions) {
+      if (asks_for_main(*c.value)) {
+        if (c.holds) all = Truth::Main;
+        continue;
       }
-      return found;
-    };
-    auto with_conditions = [&](NameSet names, const std::vector<Condition>& conditions) {
-      for (const Condition& c : conditions) names_in(*c.value, names);
-      return mentioned(names);
-    };
-    Groups groups;
-    std::vector<NameSet> changing;
-    for (const GlobalChange& change : module().changes) {
-      NameSet names;
-      names_in({&change.statement, 1}, names);
-      groups.join(changes.emplace_back(with_conditions(std::move(names), change.conditions)));
+      const std::optional<bool> value = value_of(c);
+      if (value && *value != c.holds) return Truth::No;
+      if (value || all == Truth::Main) continue;
+      if (all == Truth::Yes) unknown_ = c.value->loc;
+      all = all != Truth::Unknown && is_of_environment(*c.value) ? Truth::Environment : Truth::Unknown;
     }
-    for (const Global& g : module().globals) {
-      if (!g.value) continue;
-      NameSet names{g.name};
-      names_in(*g.value, names);
-      names = with_conditions(std::move(names), g.conditions);
-      groups.join(names);
-      if (may_change(*g.value, globals, *file_)) changing.push_back(std::move(names));
-    }
-    std::map<std::string, std::shared_ptr<NameSet>, std::less<>> by_root;
-    changing.insert(changing.end(), changes.begin(), changes.end());
-    for (const NameSet& names : changing)
-      if (!names.empty()) by_root.try_emplace(groups.find(*names.begin()), std::make_shared<NameSet>());
-    for (const std::string& n : globals)
-      if (const auto it = by_root.find(groups.find(n)); it != by_root.end())
-        it->second->insert(n), sets[n] = it->second;
+    return all;
   }
-  const auto it = sets.find(name);
-  return it == sets.end() ? nullptr : it->second;
+
+  std::optional<bool> value_of(const Condition& c, std::vector<Reported>* why = nullptr) {
+    if (const auto known = checker_.conditions_.find(c.value.get()); known != checker_.conditions_.end())
+      return known->second;
+    Val value;
+    auto reported = attempt([&] { value = checker_.eval(*c.value); });
+    const bool ok = is_clean(reported) && value.is_constant();
+    if (why && !ok) *why = std::move(reported);
+    return checker_.conditions_[c.value.get()] = ok ? std::optional(dsl::truth(value)) : std::nullopt;
+  }
+
+  void test(const ModuleStatement& s) {
+    const std::span<const Condition> ahead = std::span(s.conditions).first(s.conditions.size() - 1);
+    const Truth truth = holds(ahead);
+    const Condition& condition = s.conditions.back();
+    if (truth == Truth::No || truth == Truth::Main || asks_for_main(*condition.value)) return;
+    const int64_t changes = checker_.host_changes_;
+    std::vector<Reported> why;
+    if (!value_of(condition, &why))
+      lose(std::move(why));
+    else if (truth != Truth::Yes && (checker_.host_changes_ != changes || !effects_->assigns.empty()))
+      lose(undecided());
+  }
+
+  void define(const ModuleStatement& s, Truth truth) {
+    for (const std::string& name : s.names) {
+      if (truth == Truth::Yes && !effects_->assigns.contains(name)) forget(name);
+      if (effects_->assigns.contains(name)) {
+        set_unknown(name,
+                    {{{Severity::Error, s.loc,
+                       fmt::format("'{}' is what a function of the file makes of it, which is not evaluated", name)},
+                      {}}});
+      } else if ((truth == Truth::Unknown || truth == Truth::Environment) && scope_.contains(name)) {
+        set_unknown(name, undecided());
+      }
+    }
+    if (s.of != ModuleStatement::Of::Function || truth != Truth::Yes) return;
+    const auto* host = checker_.file_->host_function(s.names[0]);
+    if (!host || host->function.loc.line != s.loc.line) return;
+    for (const Param& p : host->function.params)
+      if (p.default_value) attempt([&] { checker_.default_value(p); });
+  }
+
+  void execute(const StmtPtr& statement, Truth truth) {
+    const Stmt& s = *statement;
+    const bool assigns = (s.kind == Stmt::Kind::Assign || s.kind == Stmt::Kind::AnnAssign) && s.value;
+    const bool names_only =
+        assigns && std::all_of(s.targets.begin(), s.targets.end(), [](const ExprPtr& t) { return is_names(*t); });
+    if (s.kind == Stmt::Kind::AnnAssign && !s.value) return;
+    if (truth == Truth::Unknown || (truth == Truth::Environment && !names_only)) return lose(undecided());
+    if (truth == Truth::Main && !names_only) return;
+    if (truth == Truth::Main && plan_.calls_own(*s.value)) return;  // it may change what others ask for
+    const int64_t changes = checker_.host_changes_;
+    if (names_only) {
+      assign(s, truth);
+    } else {
+      Val result = dsl::None{};
+      const auto reported = attempt([&] { checker_.host_execute({&statement, 1}, result); });
+      if (!is_clean(reported) || result.is_poison()) return lose(reported);
+      settle(effects_->assigns);
+    }
+    if (truth == Truth::Environment && checker_.host_changes_ != changes) spoil(undecided());
+  }
+
+  void assign(const Stmt& s, Truth truth) {
+    std::vector<std::pair<const Expr*, const Expr*>> pairs;
+    if (is_pairwise(s)) {
+      for (size_t i = 0; i < s.value->children.size(); ++i)
+        pairs.emplace_back(s.targets[0]->children[i].get(), s.value->children[i].get());
+    } else {
+      pairs.emplace_back(nullptr, s.value.get());
+    }
+    std::vector<Val> values;
+    std::vector<std::vector<Reported>> reports;
+    bool lost = false;
+    for (const auto& [target, from] : pairs) {
+      Val value;
+      reports.push_back(attempt([&] { value = checker_.eval(*from); }));
+      if (!is_clean(reports.back())) value = Val();
+      if (value.is_poison()) lost = true;
+      values.push_back(std::move(value));
+    }
+    if (lost) {
+      size_t first = 0;
+      while (!values[first].is_poison()) ++first;
+      spoil(reports[first]);
+      for (const std::string& name : walrus(*s.value)) set_unknown(name, reports[first]);
+    }
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      std::vector<const Expr*> targets{pairs[i].first};
+      if (!targets[0]) targets = targets_of(s);
+      for (const Expr* target : targets) give(*target, values[i], reports[i], truth);
+    }
+    if (!lost) settle(walrus(*s.value));
+  }
+
+  static std::vector<const Expr*> targets_of(const Stmt& s) {
+    std::vector<const Expr*> out;
+    for (const ExprPtr& t : s.targets) out.push_back(t.get());
+    return out;
+  }
+
+  static NameSet walrus(const Expr& e) {
+    NameSet names;
+    assigned_by(e, names);
+    return names;
+  }
+
+  /// target = value, where only names are assigned. Under a condition that is not known the names keep what they have.
+  void give(const Expr& target, const Val& value, const std::vector<Reported>& why, Truth truth) {
+    NameSet names;
+    names_in(target, names);
+    if (truth != Truth::Yes) {
+      for (const std::string& name : names) {
+        const bool is_decided =
+            (scope_.contains(name) || run_.unknown.contains(name)) && !run_.undecided.contains(name);
+        const auto other = run_.undecided.find(name);
+        if (truth == Truth::Environment && (is_decided || other != run_.undecided.end()))
+          run_.left_out[name].emplace_back(name, is_decided ? target.loc : other->second);
+        if (is_decided) return;
+      }
+    }
+    std::vector<Reported> reported = why;
+    if (!value.is_poison()) reported = attempt([&] { checker_.assign(target, value); });
+    if (value.is_poison() || !is_clean(reported)) {
+      for (const std::string& name : names) set_unknown(name, reported);
+    } else if (truth == Truth::Yes) {
+      settle(names);
+    }
+    if (truth != Truth::Yes)
+      for (const std::string& name : names) run_.undecided[name] = target.loc;
+  }
+
+  /// The names have values that are known, whatever they were before.
+  void settle(const NameSet& names) {
+    const auto read = run_.read_left_out;
+    for (const std::string& name : names) {
+      if (!scope_.contains(name)) continue;
+      run_.unknown.erase(name);
+      run_.environment.erase(name);
+      run_.undecided.erase(name);
+      if (read.empty())
+        run_.left_out.erase(name);
+      else
+        run_.left_out[name] = read;
+    }
+  }
+
+  std::vector<Reported> attempt(const std::function<void()>& body) { return checker_.capture(body); }
+
+  static bool is_clean(const std::vector<Reported>& reported) {
+    return std::none_of(reported.begin(), reported.end(),
+                        [](const Reported& r) { return r.diag.severity == Severity::Error; });
+  }
+
+  std::vector<Reported> undecided() const {
+    Diag diag{
+        Severity::Error, loc_,
+        fmt::format("whether this is run is not known: the condition in line {} is not evaluated", unknown_.line)};
+    return {{std::move(diag), {}}};
+  }
+
+  /// The statement at hand is not evaluated.
+  void lose(std::vector<Reported> why) {
+    if (is_clean(why) && !checker_.untyped_)
+      why.push_back({{Severity::Error, loc_, "this is not evaluated, and with it what it may change"}, {}});
+    spoil(why);
+    for (const std::string& name : effects_->assigns) set_unknown(name, why);
+    for (const std::string& name : effects_->touches)
+      if (!scope_.contains(name) && checker_.is_of_files(name)) set_unknown(name, why);
+  }
+
+  /// What the names that the statement mentions hold may have changed.
+  void spoil(const std::vector<Reported>& why) {
+    std::set<const void*> lost;
+    for (const std::string& name : effects_->mentions)
+      if (const auto it = scope_.find(name); it != scope_.end())
+        for (const void* part : checker_.changeable_in(it->second.value)) lost.insert(part);
+    if (lost.empty()) return;
+    std::vector<std::string> names;
+    for (const auto& [name, binding] : scope_) {
+      const auto parts = checker_.changeable_in(binding.value);
+      if (std::any_of(parts.begin(), parts.end(), [&](const void* part) { return lost.contains(part); }))
+        names.push_back(name);
+    }
+    for (const std::string& name : names) set_unknown(name, why);
+    for (auto& [param, value] : checker_.defaults_) {
+      const auto parts = checker_.changeable_in(value);
+      if (std::any_of(parts.begin(), parts.end(), [&](const void* part) { return lost.contains(part); })) value = Val();
+    }
+  }
+
+  void set_unknown(const std::string& name, const std::vector<Reported>& why) {
+    if (checker_.file_->given(name)) return;
+    Binding binding{Val(), fmt::format("the value of '{}' is not known behind line {}", name, loc_.line), loc_};
+    scope_.erase(name);
+    if (!run_.frame.readers.empty()) checker_.bind_in_lambdas(name, binding);
+    if (of_environment_)
+      run_.environment.insert(name);
+    else
+      run_.environment.erase(name);
+    run_.unknown[name] = why;
+    run_.undecided.erase(name);
+    run_.left_out.erase(name);
+  }
+
+  void forget(const std::string& name) {
+    scope_.erase(name);
+    run_.unknown.erase(name);
+    run_.environment.erase(name);
+    run_.undecided.erase(name);
+    run_.left_out.erase(name);
+  }
+
+  Checker& checker_;
+  ModuleRun& run_;
+  const ModulePlan& plan_;
+  Scope& scope_;
+  const Effects* effects_ = nullptr;  // of the statement at hand
+  bool of_environment_ = false;       // it reads nothing that the module computes
+  Loc loc_;                           // its place
+  Loc unknown_;                       // of the condition that is not known
+};
+
+ModuleRun& Checker::module_run(size_t group) {
+  const auto [found, is_new] = runs_.try_emplace({file_, group});
+  ModuleRun& run = found->second;
+  if (!is_new) return run;
+  run.file = file_;
+  run.frame.run = &run;
+  run.frame.parent = std::exchange(frame_, &run.frame);
+  const int unknown = std::exchange(unknown_, 0);
+  const Expr* statement = std::exchange(statement_, nullptr);
+  as_host([&] {
+    const ModulePlan& plan = file_->plan();
+    ModuleRunner runner(*this, run, plan);
+    for (const size_t index : plan.statements_of(group)) {
+      if (until_ && file_ == &root_ && !is_before(module().statements[index].loc, *until_)) break;
+      runner.execute(index);
+    }
+    return Val(dsl::None{});
+  });
+  statement_ = statement;
+  unknown_ = unknown;
+  frame_ = std::exchange(run.frame.parent, nullptr);
+  run.is_finished = true;
+  for (const auto& [name, binding] : run.frame.scope) keep(binding.value, fmt::format("the global '{}'", name));
+  return run;
 }
 
-std::optional<Val> Checker::running_global(const std::string& name) const {
-  if (running_.file != file_ || !running_.globals->contains(name)) return std::nullopt;
-  const auto it = running_.frame->scope.find(name);
-  return it == running_.frame->scope.end() ? Val() : it->second.value;
+std::optional<Val> Checker::global_value(const std::string& name, const Expr& use, bool undecided_too) {
+  const auto group = file_->plan().group_of(name);
+  if (!group) return std::nullopt;
+  ModuleRun& run = module_run(*group);
+  const auto unknown = run.unknown.find(name);
+  const auto known = run.frame.scope.find(name);
+  if (unknown == run.unknown.end() && known == run.frame.scope.end()) return std::nullopt;
+  if (run.undecided.contains(name) && !undecided_too) return std::nullopt;
+  if (const auto others = run.left_out.find(name); others != run.left_out.end()) {
+    if (!run.is_finished)
+      run.read_left_out.insert(run.read_left_out.end(), others->second.begin(), others->second.end());
+    else
+      for (const auto& [other, loc] : others->second) warn_undecided(other, loc);
+  }
+  const size_t before = diags_.size();
+  Val value;
+  if (untyped_ && file_->is_set_by_functions(name)) {
+    error(use.loc, fmt::format("the global '{}' gets its value from a function of the file", name),
+          fmt::format("--global {}=VALUE gives a value", name));
+  } else {
+    const std::string note =
+        fmt::format("in the value of the global '{0}', which may be given: --global {0}=VALUE", name);
+    value = with_note(use.loc, note, [&] {
+      if (unknown != run.unknown.end()) {
+        report(unknown->second);
+        return Val();
+      }
+      if (!known->second.value.is_value()) return known->second.value;
+      return error(known->second.loc, fmt::format("the global '{}' is no compile-time constant", name),
+                   "a kernel can use globals that are numbers, strings, types and tuples of them");
+    });
+  }
+  if (untyped_) diags_.soften(before);
+  return value;
 }
 
-Val Checker::changed_global(const Global& global) {
-  const auto together = changed_together(global.name);
-  if (!together) return eval(*global.value);
+bool Checker::changes_behind(const Expr& e, Loc loc) const {
+  NameSet names;
+  names_in(e, names);
+  const ModulePlan& plan = file_->plan();
+  for (const std::string& name : plan.reached(names))
+    for (const size_t index : plan.statements_of(*plan.group_of(name)))
+      if (is_before(loc, module().statements[index].loc) && plan.effects_of(index).assigns.contains(name)) return true;
+  return false;
+}
+
+std::optional<bool> Checker::condition_value(const Condition& c) {
+  if (const auto known = conditions_.find(c.value.get()); known != conditions_.end()) return known->second;
+  NameSet names;
+  names_in(*c.value, names);
+  for (const std::string& name : file_->plan().reached(names)) {
+    module_run(*file_->plan().group_of(name));
+    if (const auto known = conditions_.find(c.value.get()); known != conditions_.end()) return known->second;
+    break;  // all are of one group
+  }
   Frame frame, *caller = std::exchange(frame_, &frame);
   frame.parent = caller;
-  const RunningModule before = std::exchange(running_, RunningModule{file_, &frame, together});
-  Loc failed;  // of the first that is not evaluated
-  // What is not evaluated may not matter: of other globals, and changes of them.
-  auto attempt = [&](Loc loc, const NameSet& gives, const std::function<void()>& run) {
-    if (trial(run)) return;
-    for (const std::string& name : gives)
-      if (frame.scope.contains(name)) bind(name, Val(), {});
-    if (!failed) failed = loc;
-  };
-  auto holds_here = [&](const std::vector<Condition>& conditions, bool if_unknown) {
-    return std::all_of(conditions.begin(), conditions.end(), [&](const Condition& c) {
-      Val value;
-      const bool known = trial([&] { value = eval(*c.value); }) && value.is_constant();
-      return known ? dsl::truth(value) == c.holds : if_unknown;
-    });
-  };
-  auto next = module().changes.begin();
-  auto run_changes = [&](const Loc* ahead_of) {
-    for (; next != module().changes.end() && (!ahead_of || is_before(next->statement->loc, *ahead_of)); ++next) {
-      const NameSet& mentioned = together_[file_].of_changes[size_t(next - module().changes.begin())];
-      const bool counts =
-          std::any_of(mentioned.begin(), mentioned.end(), [&](auto& name) { return together->contains(name); });
-      if (!counts || !holds_here(next->conditions, false)) continue;
-      NameSet names;
-      collect_changed({&next->statement, 1}, names);
-      attempt(next->statement->loc, names, [&] {
-        Val result = dsl::None{};
-        host_execute({&next->statement, 1}, result);
-      });
-    }
-  };
-  for (const Global& other : module().globals) {
-    run_changes(&other.loc);
-    if (!other.value || !together->contains(other.name) || file_->given(other.name)) continue;
-    if (&other == &global) {
-      bind(other.name, eval(*other.value), other.loc);
-    } else if (holds_here(other.conditions, true)) {
-      NameSet names{other.name};
-      names_of_changers(*other.value, names);
-      attempt(other.loc, names, [&] { bind(other.name, eval(*other.value), other.loc); });
-    }
-  }
-  run_changes(nullptr);
-  const Val value = frame.scope[global.name].value;
-  if (value.is_poison() && !has_errors())
-    error(failed ? failed : global.loc,
-          fmt::format("the value of '{}' depends on what this gives or changes, which is not evaluated", global.name));
+  Val value;
+  const bool ok = trial([&] { value = as_host([&] { return eval(*c.value); }); }) && value.is_constant();
   frame_ = caller;
-  running_ = before;
-  return value;
+  return conditions_[c.value.get()] = ok ? std::optional(dsl::truth(value)) : std::nullopt;
+}
+
+std::vector<const void*> Checker::changeable_in(const Val& value) const {
+  std::vector<const void*> out;
+  std::set<const void*> functions;
+  std::vector<Val> open{value};
+  // What a function or a lambda reads of the names of its module.
+  auto read_by = [&](const FunctionObject& function) {
+    NameSet names;
+    if (function.function) names.insert(function.function->name);
+    if (function.lambda) names_in(*function.lambda, names);
+    names = function.file->plan().reached(names);
+    for (const auto& [key, run] : runs_)
+      for (const auto& [name, binding] : run.frame.scope)
+        if (key.first == function.file && names.contains(name)) open.push_back(binding.value);
+  };
+  while (!open.empty()) {
+    const Val at = std::move(open.back());
+    open.pop_back();
+    for_each_part(at, [&](const Val& part) {
+      const void* identity = identity_of(part);
+      const auto iterator = iterators_.find(identity);
+      const auto* function = get_host<FunctionObject>(part);
+      if (is_changeable(part) || iterator != iterators_.end()) out.push_back(identity);
+      if (iterator != iterators_.end())
+        open.insert(open.end(), iterator->second.sources.begin(), iterator->second.sources.end());
+      if (function && function->file && functions.insert(identity).second) read_by(*function);
+      return true;
+    });
+  }
+  return out;
 }
 
 }  // namespace tegula::language

@@ -19,9 +19,6 @@ namespace tegula::language {
 
 namespace {
 
-constexpr int64_t kMaxHostSteps = 1'000'000;
-constexpr int64_t kMaxMade = 1 << 21;  // items, of some 50 bytes
-
 std::optional<Elem> torch_type(std::string_view name) {
   if (name == "half") return Elem::F16;
   if (name == "float") return Elem::F32;
@@ -49,6 +46,9 @@ std::optional<Elem> torch_type(std::string_view name) {
 std::optional<Val> Checker::host_function(const std::string& name) {
   const auto* host = file_->host_function(name);
   if (!host) return std::nullopt;
+  if (const std::optional<Loc> other = other_definition(name, host->function.loc))
+    return error(*other,
+                 fmt::format("the function '{}' is defined here too, and which one counts is not followed", name));
   for (const Diag& d : host->diags.list())
     diags_.add(d).with_note(host->function.loc, fmt::format("in the function '{}', which a decorator uses", name));
   if (host->diags.has_errors()) return Val();
@@ -58,10 +58,27 @@ std::optional<Val> Checker::host_function(const std::string& name) {
   return make_host(std::move(object));
 }
 
+// Of the functions of the module the last one of a name counts: an error where an earlier one does, or may.
+std::optional<Loc> Checker::other_definition(std::string_view name, Loc chosen) {
+  std::optional<Loc> now;  // of what the module runs
+  for (const auto& [key, run] : runs_)
+    if (run.file == file_ && !run.is_finished) now = run.at;
+  if (until_ && file_ == &root_ && !now) now = until_;
+  const std::vector<size_t> all = file_->plan().functions_of(name);
+  for (const size_t index : all) {
+    const ModuleStatement& s = module().statements[index];
+    const bool is_chosen = s.loc.line == chosen.line;
+    const bool is_behind = s.loc.line > chosen.line;
+    if (is_chosen ? all.size() > 1 && now && now->line < s.loc.line : is_behind && holds(s.conditions, true))
+      return s.loc;
+  }
+  return std::nullopt;
+}
+
 std::optional<Val> Checker::host_name(const std::string& name) {
-  static constexpr std::string_view kFunctions[] = {"list",      "tuple",  "dict",     "set",    "any",
-                                                    "all",       "sum",    "str",      "zip",    "map",
-                                                    "enumerate", "filter", "reversed", "sorted", "round"};
+  static constexpr std::string_view kFunctions[] = {"list",     "tuple",  "dict",  "set",  "any",       "all",
+                                                    "sum",      "str",    "zip",   "map",  "enumerate", "filter",
+                                                    "reversed", "sorted", "round", "print"};
   if (std::find(std::begin(kFunctions), std::end(kFunctions), name) != std::end(kFunctions))
     return function_ref("python." + name);
   return std::nullopt;
@@ -78,6 +95,13 @@ Val Checker::as_host(const std::function<Val()>& body) {
   steps_ = steps;
   host_ = false;
   return value;
+}
+
+Val Checker::environment(const std::string& name, const Val& otherwise, Loc loc) {
+  if (file_->sets_variable(name))
+    return error(loc, fmt::format("the file gives the variable '{}' a value, which is not followed", name));
+  const char* value = std::getenv(name.c_str());
+  return value ? Val(std::string(value)) : otherwise;
 }
 
 std::optional<Val> Checker::host_member(std::string_view module, std::string_view name) const {
@@ -134,7 +158,7 @@ Val Checker::make_iterator(Val items, std::vector<Val> sources, bool once, bool 
                   [](const auto& i) { return i.second.self.template as<dsl::TupleVal>().items.use_count() == 1; });
     most_iterators_ = std::max<size_t>(64, 2 * iterators_.size());
   }
-  Iterator made{.self = items, .once = once, .in_order = in_order};
+  Iterator made{.self = items, .once = once, .in_order = in_order, .number = ++iterators_made_};
   for (const Val& source : sources) {
     if (is_changeable(source)) made.sources.push_back(source);
     const auto inner = iterators_.find(identity_of(source));
@@ -148,12 +172,19 @@ Val Checker::make_iterator(Val items, std::vector<Val> sources, bool once, bool 
 
 Val Checker::make_late_iterator(Val items, std::vector<Val> sources, NameSet names) {
   if (!items.is<dsl::TupleVal>() || !host_) return items;
-  for (const auto& [name, binding] : frame_->scope)
-    if (names.contains(name)) sources.push_back(binding.value);
-  Val iterator = make_iterator(std::move(items), std::move(sources), true, false);
-  if (!names.empty())
-    frame_->readers.push_back({.names = std::move(names), .iterator = iterator.as<dsl::TupleVal>().items});
-  return iterator;
+  const auto& made = items.as<dsl::TupleVal>().items;
+  // Names that are the module's, those of the functions that are called included.
+  const NameSet of_module = file_->plan().reached(names);
+  for (auto& [key, run] : runs_) {
+    if (run.is_finished || run.file != file_ || of_module.empty()) continue;
+    for (const std::string& name : of_module)
+      if (const auto it = run.frame.scope.find(name); it != run.frame.scope.end()) sources.push_back(it->second.value);
+    run.frame.readers.push_back({.names = of_module, .iterator = made});
+  }
+  std::erase_if(names, [&](const std::string& name) { return !frame_->scope.contains(name); });
+  for (const std::string& name : names) sources.push_back(frame_->scope.find(name)->second.value);
+  if (!names.empty()) frame_->readers.push_back({.names = std::move(names), .iterator = made});
+  return make_iterator(std::move(items), std::move(sources), true, false);
 }
 
 bool Checker::is_iterator(const Val& v) const {
@@ -161,28 +192,56 @@ bool Checker::is_iterator(const Val& v) const {
   return found != iterators_.end() && found->second.once;
 }
 
+bool Checker::is_view(const Val& v) const { return iterators_.contains(identity_of(v)); }
+
 bool Checker::may_iterate(const Val& items, bool starts, Loc loc) {
   const auto found = iterators_.find(identity_of(items));
   if (found == iterators_.end()) return true;
   Iterator& iterator = found->second;
-  const bool is_used_up = starts && iterator.once && std::exchange(iterator.used, true);
-  if (!is_used_up && !(starts ? iterator.changed : iterator.changed_ahead)) return true;
+  if (starts && iterator.once && late_.frame && iterator.number <= late_.since && !late_.own.contains(found->first)) {
+    error(loc,
+          "an iterator that is there already is asked while another one makes its items, in Python when those are "
+          "asked for",
+          "list(...) keeps them");
+    return false;
+  }
+  const bool has_begun = starts && iterator.once && iterator.state != Iterator::State::Fresh;
+  if (!has_begun && !(starts ? iterator.changed : iterator.changed_ahead)) {
+    if (starts && iterator.once) iterator.state = Iterator::State::Partly, ++host_changes_;
+    return true;
+  }
   error(loc,
-        is_used_up ? "an iterator, as zip() and map() give, has its items once"
-                   : "a list or dict changes before an iterator over it has given its items",
+        has_begun ? "an iterator, as zip() and map() give, has its items once, and another has begun with them"
+                  : "a list or dict changes before an iterator over it has given its items",
         "list(...) keeps them");
   return false;
 }
 
-std::optional<std::vector<Val>> Checker::iterate(const Val& v, Loc loc) {
-  if (!may_iterate(v, true, loc)) return std::nullopt;
-  if (const auto* tuple = v.get_if<dsl::TupleVal>()) return *tuple->items;
-  if (const auto dict = dict_of(v)) {
+Val Checker::use(const Val& items, Loc loc, Use how) {
+  const auto found = host_ ? iterators_.find(identity_of(items)) : iterators_.end();
+  if (found == iterators_.end()) return items;
+  if (found->second.once && found->second.state == Iterator::State::UsedUp) return dsl::make_tuple({});
+  if (!may_iterate(items, true, loc)) return Val();
+  if (how == Use::All) found->second.state = Iterator::State::UsedUp;
+  return items;
+}
+
+std::optional<std::vector<Val>> Checker::iterate(const Val& v, Loc loc, Use how) {
+  const Val items = use(v, loc, how);
+  if (const auto* tuple = items.get_if<dsl::TupleVal>()) return *tuple->items;
+  if (const auto* set = get_host<SetObject>(items)) {
+    if (set->items.items.size() > 1) {
+      error(loc, "the order of a set is not followed", "sorted(x) has one");
+      return std::nullopt;
+    }
+    return set->values();
+  }
+  if (const auto dict = dict_of(items)) {
     std::vector<Val> keys;
     for (const auto& [key, value] : dict->items) keys.push_back(key);
     return keys;
   }
-  if (!v.is_poison())
+  if (!v.is_poison() && !items.is_poison())
     error(loc, fmt::format("expected a list, a tuple, a range or a dict, found {}", dsl::describe(v)),
           v.is_value() && v.value()->type.is_tile()
               ? "over the elements of a tile go tl.sum(x, axis), tl.max(x, axis), ..."
@@ -211,14 +270,6 @@ Val Checker::within_memory(Val made, Loc loc) {
   if (const auto* text = made.get_if<std::string>()) items = text->size() / kPiece;
   if (const auto* dict = get_host<DictObject>(made)) items = 2 * dict->items.size();
   return items == 0 || count_made(int64_t(items), loc) ? std::move(made) : Val();
-}
-
-void names_in(const Expr& e, NameSet& names) {
-  if (e.kind == Expr::Kind::Name) names.insert(e.text);
-  for (const ExprPtr& child : e.children)
-    if (child) names_in(*child, names);
-  for (const Keyword& k : e.keywords)
-    if (k.value) names_in(*k.value, names);
 }
 
 namespace {
@@ -250,7 +301,7 @@ Val Checker::host_expression(const Expr& e) {
     NameSet names, captured;
     names_in(e, names);
     for (const auto& [name, binding] : frame_->scope) {
-      if (!names.contains(name)) continue;
+      if (!names.contains(name) || (frame_->run && !frame_->of_clauses.contains(name))) continue;
       object.scope[name] = binding;
       captured.insert(name);
     }
@@ -292,34 +343,43 @@ Val Checker::host_expression(const Expr& e) {
   std::vector<Val> items;
   const Val source = eval(*e.children[2]);
   Scope outside = frame_->scope;
+  const NameSet clauses = assigned_by_clauses(e), outer_clauses = frame_->of_clauses;
+  frame_->of_clauses.insert(clauses.begin(), clauses.end());
+  const bool is_late = e.text == "(" && host_;
+  const Late late = std::exchange(late_, is_late ? Late{frame_, iterators_made_, {identity_of(source)}} : late_);
   std::vector<NameReader> readers = std::exchange(frame_->readers, {});
   bool ok = comprehend(e, 0, source, [&] {
     Val item = eval(*e.children[0]);
     if (item.is_poison()) return false;
     if (e.text == "{") {
       const auto* pair = item.get_if<dsl::TupleVal>();
-      if (!pair || pair->items->size() != 2) return !error(e.loc, "a set is not evaluated here").is_poison();
       dict.set((*pair->items)[0], (*pair->items)[1]);
     } else {
       items.push_back(std::move(item));
     }
     return true;
   });
+  late_ = late;
+  frame_->of_clauses = outer_clauses;
+  NameSet walrus;  // the names that `:=` assigns are those of the function
+  assigned_by(e, walrus);
+  for (const std::string& name : walrus)
+    if (auto assigned = frame_->scope.find(name); assigned != frame_->scope.end() && !clauses.contains(name))
+      outside[name] = assigned->second;
   frame_->scope = std::move(outside);
   // The names of the clauses are the comprehension's own, which no other lambda reads.
   for (NameReader& reader : frame_->readers) {
-    for (const std::string& name : assigned_by_clauses(e)) reader.names.erase(name);
+    for (const std::string& name : clauses) reader.names.erase(name);
     readers.push_back(std::move(reader));
   }
   frame_->readers = std::move(readers);
   if (!ok) return Val();
   if (e.text == "{") return make_host(std::move(dict));
-  if (e.text != "(" || !host_) return dsl::make_list(std::move(items));
+  if (!is_late) return dsl::make_list(std::move(items));
   NameSet names;  // the source of the first clause is asked for at once
   for (size_t child = 0; child < e.children.size(); ++child)
     if (child != 2) names_in(*e.children[child], names);
-  for (const std::string& name : assigned_by_clauses(e)) names.erase(name);
-  std::erase_if(names, [&](const std::string& name) { return !frame_->scope.contains(name); });
+  for (const std::string& name : clauses) names.erase(name);
   return make_late_iterator(dsl::make_tuple(std::move(items)), {source}, std::move(names));
 }
 
@@ -351,7 +411,7 @@ bool Checker::comprehend(const Expr& e, size_t clause, const Val& source, const 
   if (e.operators[clause] != "for") {
     Val condition = eval(*e.children[child]);
     if (condition.is_poison()) return false;
-    return !dsl::truth(condition) || comprehend(e, clause + 1, source, element);
+    return !host_truth(condition) || comprehend(e, clause + 1, source, element);
   }
   const Expr& from = *e.children[child + 1];
   return for_each(clause == 0 ? source : eval(from), from.loc, [&](const Val& item) {
@@ -368,7 +428,9 @@ bool Checker::for_each(const Val& items, Loc loc, const std::function<bool(const
     const auto others = iterate(items, loc);
     return others && std::all_of(others->begin(), others->end(), element);
   }
-  if (!may_iterate(items, true, loc)) return false;
+  const Val asked = use(items, loc, Use::Later);
+  if (asked.is_poison()) return false;
+  if (identity_of(asked) != identity_of(items)) return true;  // it has been used up
   const auto found = iterators_.find(identity_of(items));
   Iterator* iterator = found == iterators_.end() ? nullptr : &found->second;
   const size_t size = list ? 0 : dict->items.size(), given = iterator ? iterator->given : 0;
@@ -382,6 +444,7 @@ bool Checker::for_each(const Val& items, Loc loc, const std::function<bool(const
     ok = false;
   }
   if (iterator) iterator->given = given;
+  if (iterator && ok && iterator->once) iterator->state = Iterator::State::UsedUp;
   return ok;
 }
 
@@ -433,6 +496,11 @@ Val Checker::host_subscript(const dsl::HostRef& object, const Expr& e) {
 // Python's ==, in which a list equals no tuple; in a kernel lists are tuples.
 bool Checker::host_equal(const Val& a, const Val& b) {
   if (is_iterator(a) || is_iterator(b)) return identity_of(a) == identity_of(b);
+  if (is_view(a) != is_view(b)) return false;
+  if (is_view(a) && identity_of(a) != identity_of(b))
+    for (const Val* v : {&a, &b})
+      if (!iterators_.at(identity_of(*v)).sources.empty())
+        return !error(sema_.loc, "what keys() and the like give is not compared", "compare lists").is_poison();
   const auto *x = a.get_if<dsl::TupleVal>(), *y = b.get_if<dsl::TupleVal>();
   if (x && y)
     return x->is_list == y->is_list && x->items->size() == y->items->size() &&
@@ -444,6 +512,11 @@ bool Checker::host_equal(const Val& a, const Val& b) {
              const Val* other = e->find(item.first);
              return other && host_equal(item.second, *other);
            });
+  const auto *s = get_host<SetObject>(a), *t = get_host<SetObject>(b);
+  if (s && t)
+    return s->items.items.size() == t->items.items.size() &&
+           std::all_of(s->items.items.begin(), s->items.items.end(),
+                       [&](const auto& item) { return t->contains(item.first); });
   if (a.is<dsl::HostRef>() && b.is<dsl::HostRef>()) return identity_of(a) == identity_of(b);
   const Val equal = dsl::compare(sema_, "==", a, b);
   return !equal.is_poison() && dsl::truth(equal);
@@ -451,10 +524,9 @@ bool Checker::host_equal(const Val& a, const Val& b) {
 
 std::optional<bool> Checker::host_contains(const Val& container, const Val& key) {
   if (const auto* dict = get_host<DictObject>(container)) return dict->find(key) != nullptr;
+  if (const auto* set = get_host<SetObject>(container)) return set->contains(key);
   if (const auto* args = get_host<ArgsObject>(container))
     return key.is<std::string>() && args->args->has(key.as<std::string>());
-  if (const auto* module = container.get_if<FunctionRef>(); module && module->name == "os.environ")
-    return key.is<std::string>() && std::getenv(key.as<std::string>().c_str()) != nullptr;
   return std::nullopt;
 }
 
@@ -468,14 +540,15 @@ Checker::Flow Checker::host_execute(std::span<const StmtPtr> body, Val& result) 
   };
   for (const StmtPtr& statement : body) {
     const Stmt& s = *statement;
-    size_t errors = diags_.size();
+    const size_t errors = diags_.size();
     if (!host_step(s.loc)) return fail();
+    lost_ = false;
     sema_.at(s.loc);
     Flow flow = Flow::Next;
     switch (s.kind) {
       case Kind::Return:
         result = s.value ? eval(*s.value) : Val(dsl::None{});
-        return Flow::Return;
+        return diags_.size() == errors ? Flow::Return : fail();
       case Kind::Break:
         return Flow::Break;
       case Kind::Continue:
@@ -483,7 +556,7 @@ Checker::Flow Checker::host_execute(std::span<const StmtPtr> body, Val& result) 
       case Kind::If: {
         Val condition = eval(*s.value);
         if (condition.is_poison()) return fail();
-        flow = host_execute(dsl::truth(condition) ? s.body : s.orelse, result);
+        flow = host_execute(host_truth(condition) ? s.body : s.orelse, result);
         break;
       }
       case Kind::For:
@@ -496,20 +569,28 @@ Checker::Flow Checker::host_execute(std::span<const StmtPtr> body, Val& result) 
         flow = host_while(s, result);
         break;
       case Kind::Assign:
-        if (s.targets.size() == 1 && host_assign_item(s)) break;
         if (s.targets.size() == 1 && host_assign_attribute(*s.targets[0], *s.value)) break;
         assign_statement(s);
         break;
       case Kind::AugAssign:
-        if (!host_assign_item(s) && !host_augment_in_place(s)) execute_simple(s);
+        if (!host_augment_item(s) && !host_augment_in_place(s)) execute_simple(s);
         break;
+      case Kind::Expr:
+        lost_ = eval(*s.value).is_poison();
+        break;
+      case Kind::Assert: {
+        const Val condition = eval(*s.value);
+        lost_ = condition.is_poison();
+        if (!lost_ && !host_truth(condition)) error(s.loc, "the assertion fails" + message_text(s.message.get()));
+        break;
+      }
       case Kind::Raise:
         error(s.loc, "this 'raise' is reached");
         break;
       default:
         execute_simple(s);
     }
-    if (diags_.size() != errors) return fail();
+    if (diags_.size() != errors || lost_) return fail();
     if (flow != Flow::Next) return flow;
   }
   return Flow::Next;
@@ -529,7 +610,7 @@ Checker::Flow Checker::host_for(const Stmt& s, Val& result) {
 }
 
 Checker::Flow Checker::host_while(const Stmt& s, Val& result) {
-  for (Val condition = eval(*s.value); condition.is_poison() || dsl::truth(condition); condition = eval(*s.value)) {
+  for (Val condition = eval(*s.value); condition.is_poison() || host_truth(condition); condition = eval(*s.value)) {
     if (condition.is_poison() || !host_step(s.loc)) {
       result = Val();
       return Flow::Return;

@@ -57,8 +57,14 @@ struct Checker::HostBuiltin {
     const auto row = table().find(name);
     if (row == table().end()) return std::nullopt;
     if (row->second.takes != Takes::Anything && !arguments_fit(row->second.takes)) return Val();
+    if (!gives_iterator()) return (this->*row->second.method)();
+    const Late late = checker.late_;
+    if (is_late()) {
+      checker.late_ = {checker.frame_, checker.iterators_made_, {}};
+      for (const Argument& a : args) checker.late_.own.insert(identity_of(a.value));
+    }
     Val result = (this->*row->second.method)();
-    if (!gives_iterator()) return result;
+    checker.late_ = late;
     const auto* function = args.empty() ? nullptr : get_host<FunctionObject>(args[0].value);
     if (!function) return checker.make_iterator(std::move(result), sources(), true, is_in_order());
     std::vector<Val> read = sources();
@@ -67,8 +73,11 @@ struct Checker::HostBuiltin {
       read.push_back(binding.value);
       names.insert(read_name);
     }
-    if (function->lambda)
+    if (function->function) names.insert(function->function->name);
+    if (function->lambda) {
+      names_in(*function->lambda, names);
       for (const std::string& parameter : function->lambda->names) names.erase(parameter);
+    }
     return checker.make_late_iterator(std::move(result), std::move(read), std::move(names));
   }
 
@@ -78,6 +87,9 @@ struct Checker::HostBuiltin {
                                                       "python.filter", "python.reversed", "itertools.product"};
     return std::find(std::begin(kIterators), std::end(kIterators), name) != std::end(kIterators);
   }
+  /// Whether Python makes the items of what it gives when they are asked for.
+  bool is_late() const { return gives_iterator() && name != "itertools.product"; }
+  Use how_used() const { return is_late() || name == "python.any" || name == "python.all" ? Use::Later : Use::All; }
   bool is_in_order() const { return name == "python.zip" || name == "python.enumerate"; }
   std::vector<Val> sources() const {
     std::vector<Val> out;
@@ -106,12 +118,21 @@ struct Checker::HostBuiltin {
     return false;
   }
 
-  std::optional<std::vector<Val>> items() { return checker.iterate(args[0].value, args[0].loc); }
+  std::optional<std::vector<Val>> items() {
+    if (const auto* set = get_host<SetObject>(args[0].value)) {  // whose order does not matter here
+      std::vector<Val> values = set->values();
+      auto is_integer = [](const Val& v) { return v.is<dsl::Int>() || v.is<bool>(); };
+      const bool is_any =
+          name == "python.sorted" || name == "python.any" || name == "python.all" || name == "python.set";
+      if (is_any || (name == "python.sum" && std::all_of(values.begin(), values.end(), is_integer))) return values;
+    }
+    return checker.iterate(args[0].value, args[0].loc, how_used());
+  }
   /// The items of all arguments; nullopt after an error.
   std::optional<std::vector<std::vector<Val>>> all_items() {
     std::vector<std::vector<Val>> out;
     for (const Argument& a : args) {
-      auto found = checker.iterate(a.value, a.loc);
+      auto found = checker.iterate(a.value, a.loc, how_used());
       if (!found) return std::nullopt;
       out.push_back(std::move(*found));
     }
@@ -150,7 +171,7 @@ struct Checker::HostBuiltin {
       out.push_back(i);
       if (out.size() > kMaxItems) return error(fmt::format("a range of more than {} values", kMaxItems));
     }
-    return dsl::make_tuple(std::move(out));
+    return checker.make_iterator(dsl::make_tuple(std::move(out)), {}, false, true);
   }
   Val list() {
     if (args.empty()) return dsl::make_list({});
@@ -164,10 +185,16 @@ struct Checker::HostBuiltin {
     auto found = items();
     return found ? dsl::make_tuple(std::move(*found)) : Val();
   }
-  Val str() { return Val(dsl::text_of(args[0].value)); }
+  Val str() {
+    return checker.host_ ? checker.python_text(args[0].value, false, loc) : Val(dsl::text_of(args[0].value));
+  }
+  Val print() { return dsl::None{}; }
   Val len() {
     if (!checker.may_iterate(args[0].value, false, loc)) return Val();
-    if (const auto* text = only<std::string>()) return Val(dsl::Int(text->size()));
+    if (checker.is_iterator(args[0].value)) return error("an iterator, as zip() and map() give, has no length");
+    if (const auto* text = only<std::string>())  // of UTF-8 the bytes that begin a character
+      return Val(dsl::Int(std::count_if(text->begin(), text->end(), [](char c) { return (c & 0xC0) != 0x80; })));
+    if (const auto* set = get_host<SetObject>(args[0].value)) return Val(dsl::Int(set->items.items.size()));
     if (const auto* list = only<dsl::TupleVal>()) return Val(dsl::Int(list->items->size()));
     if (const auto dict = dict_of(args[0].value)) return Val(dsl::Int(dict->items.size()));
     auto found = items();
@@ -179,8 +206,8 @@ struct Checker::HostBuiltin {
   Val some(bool wanted) {
     auto found = items();
     if (!found) return Val();
-    return Val(std::any_of(found->begin(), found->end(), [&](const Val& v) { return dsl::truth(v) == wanted; }) ==
-               wanted);
+    return Val(std::any_of(found->begin(), found->end(),
+                           [&](const Val& v) { return checker.host_truth(v) == wanted; }) == wanted);
   }
   Val sum() {
     auto found = items();
@@ -215,7 +242,7 @@ struct Checker::HostBuiltin {
     const Val function = args[0].value;
     std::vector<std::vector<Val>> in;
     for (size_t i = 1; i < args.size(); ++i) {
-      auto found = checker.iterate(args[i].value, args[i].loc);
+      auto found = checker.iterate(args[i].value, args[i].loc, how_used());
       if (!found) return Val();
       in.push_back(std::move(*found));
     }
@@ -232,20 +259,20 @@ struct Checker::HostBuiltin {
     return dsl::make_tuple(std::move(out));
   }
   Val set() {
-    if (args.empty()) return dsl::make_list({});
+    if (args.empty()) return make_host(SetObject({}));
     if (!arguments_fit(Takes::OnePositional)) return Val();
     auto found = items();
-    return found ? dsl::make_list(without_equals(std::move(*found))) : Val();
+    return found ? make_host(SetObject(std::move(*found))) : Val();
   }
   Val filter() {
     if (args.size() != 2) return error("filter takes a function and a list");
-    auto found = checker.iterate(args[1].value, args[1].loc);
+    auto found = checker.iterate(args[1].value, args[1].loc, how_used());
     if (!found) return Val();
     std::vector<Val> out;
     for (const Val& item : *found) {
       const Val wanted = args[0].value.is<dsl::None>() ? item : call(args[0].value, {{"", item, args[0].loc}});
       if (wanted.is_poison()) return Val();
-      if (dsl::truth(wanted)) out.push_back(item);
+      if (checker.host_truth(wanted)) out.push_back(item);
     }
     return dsl::make_tuple(std::move(out));
   }
@@ -323,7 +350,7 @@ struct Checker::HostBuiltin {
     std::vector<std::vector<Val>> lists;
     for (size_t i = 0; i + repeats < args.size(); ++i) {
       if (!args[i].name.empty()) return error("product is evaluated of lists, and with repeat");
-      auto found = checker.iterate(args[i].value, args[i].loc);
+      auto found = checker.iterate(args[i].value, args[i].loc, how_used());
       if (!found) return Val();
       lists.push_back(std::move(*found));
     }
@@ -367,8 +394,8 @@ struct Checker::HostBuiltin {
   Val environment() {
     if (args.empty() || args.size() > 2 || !args[0].value.is<std::string>())
       return error(fmt::format("{} takes the name of a variable and a default", name));
-    const char* value = std::getenv(args[0].value.as<std::string>().c_str());
-    return value ? Val(std::string(value)) : args.size() > 1 ? args[1].value : Val(dsl::None{});
+    return checker.environment(args[0].value.as<std::string>(), args.size() > 1 ? args[1].value : Val(dsl::None{}),
+                               loc);
   }
 
   // triton's and torch's.
@@ -405,6 +432,7 @@ const std::unordered_map<std::string_view, Checker::HostBuiltin::Row>& Checker::
       {"python.list", {&B::list, Known}},
       {"python.tuple", {&B::tuple, Known}},
       {"python.str", {&B::str, OnePositional}},
+      {"python.print", {&B::print, Known}},
       {"python.len", {&B::len, OnePositional}},
       {"python.any", {&B::any, OnePositional}},
       {"python.all", {&B::all, OnePositional}},
@@ -456,12 +484,12 @@ Val Checker::make_named_tuple_class(const std::vector<Argument>& args, Loc loc) 
   if (const auto* list = fields.get_if<dsl::TupleVal>()) {
     for (const Val& field : *list->items) {
       ok = ok && field.is<std::string>();
-      if (ok) type->fields.push_back({field.as<std::string>(), loc, nullptr, nullptr, {}});
+      if (ok) type->fields.push_back({field.as<std::string>(), loc, nullptr, nullptr});
     }
   } else if (const auto* text = fields.get_if<std::string>()) {
     for (size_t at = 0; (at = text->find_first_not_of(", ", at)) != text->npos;) {
       const size_t end = std::min(text->find_first_of(", ", at), text->size());
-      type->fields.push_back({text->substr(at, end - at), loc, nullptr, nullptr, {}});
+      type->fields.push_back({text->substr(at, end - at), loc, nullptr, nullptr});
       at = end;
     }
   } else {

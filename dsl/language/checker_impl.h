@@ -3,7 +3,7 @@
 //
 //   checker.cpp              entry points, specialisation, diagnostics
 //   checker_names.cpp        what a name means: scopes, globals, imports, modules
-//   checker_globals.cpp      globals that statements of the module change
+//   checker_globals.cpp      globals: the statements of a module, run in order
 //   checker_imports.cpp      names of other files, classes
 //   checker_expressions.cpp  expressions
 //   checker_text.cpp         f-strings, methods of strings
@@ -29,6 +29,7 @@
 
 #include "dsl/language/ast.h"
 #include "dsl/language/checker.h"
+#include "dsl/language/module_plan.h"
 #include "dsl/language/parser.h"
 #include "dsl/semantics/control.h"
 #include "dsl/semantics/loops.h"
@@ -50,10 +51,6 @@ struct Binding {
   Loc loc;               ///< of the last assignment
 };
 using Scope = std::map<std::string, Binding, std::less<>>;
-using NameSet = std::set<std::string, std::less<>>;
-
-/// Adds the names that stand in an expression.
-void names_in(const Expr& e, NameSet& names);
 
 /// A loop around the current statement.
 struct LoopContext {
@@ -87,6 +84,8 @@ struct NameReader {
   std::weak_ptr<const std::vector<Val>> iterator = {};  ///< its items, of those that have not been asked for
 };
 
+struct ModuleRun;
+
 /// One activation of a function, or the evaluation of a module-level expression (function is null).
 struct Frame {
   const Function* function = nullptr;
@@ -95,6 +94,8 @@ struct Frame {
   std::vector<Val> arguments;      ///< of a jit function, as the call gives them
   std::vector<LoopContext> loops;  ///< the innermost last
   std::vector<NameReader> readers;
+  ModuleRun* run = nullptr;                 ///< of which the names are those of the module
+  NameSet of_clauses;                       ///< names of the comprehensions that are evaluated
   const dsl::HostObject* lambda = nullptr;  ///< that is called
   bool is_kernel = false;                   ///< returns nothing
   std::optional<ResultForm> ruled_out;      ///< see Checker::note_ruled_out
@@ -147,6 +148,27 @@ struct Argument {
   bool is_number = false;  ///< a number in the text
 };
 
+/// A diagnostic with the notes of the calls that led there.
+struct Reported {
+  Diag diag;
+  std::vector<Note> notes;
+};
+
+/// The statements of one group of names of a module: see ModulePlan.
+struct ModuleRun {
+  using Places = std::vector<std::pair<std::string, Loc>>;
+
+  const SourceFile* file = nullptr;
+  Frame frame = {};  ///< with the names that have values that are known
+  std::map<std::string, std::vector<Reported>, std::less<>> unknown = {};  ///< of other names, why
+  NameSet environment = {};  ///< those of them that depend on nothing that the module computes
+  std::map<std::string, Loc, std::less<>> undecided = {};    ///< names whose value stands under a condition not known
+  std::map<std::string, Places, std::less<>> left_out = {};  ///< values that a name's could depend on
+  Places read_left_out = {};                                 ///< of the names that the statement at hand reads
+  Loc at = {};                                               ///< of the statement at hand
+  bool is_finished = false;
+};
+
 class SourceFile;
 struct ClassObject;
 struct FunctionObject;
@@ -176,7 +198,10 @@ class Checker {
   // ---- Host code
   /// Runs `body` in a scope of the module.
   Val evaluate(const std::function<Val()>& body);
-  Val value_of(const Global& global) { return global.value ? eval(*global.value) : Val(); }
+  /// A name of the module; poison for one that it does not give a value.
+  Val value_of(const std::string& name);
+  /// Names of the module mean what they do ahead of this place of the file of the kernel.
+  void stop_ahead_of(Loc loc) { until_ = loc; }
   Val value_of(const Expr& e) { return eval(e); }
   /// The arguments of a call with their values. False after an error.
   bool eval_arguments(const Expr& e, std::vector<Argument>& args);
@@ -197,6 +222,9 @@ class Checker {
 
   /// Runs `body` where what it emits, reports and prints is dropped. False if it reported anything.
   bool trial(const std::function<void()>& body);
+  /// What `body` reports, which is not reported then.
+  std::vector<Reported> capture(const std::function<void()>& body);
+  void report(const std::vector<Reported>& reported);
 
   // ---- Names
   Val lookup(const Expr& e);
@@ -205,19 +233,8 @@ class Checker {
   template <class Body>
   auto in_file(const SourceFile* file, const Body& body);
   /// What a name of the module stands for, imports included; nothing if it has none. `use` is where it is asked for.
-  /// What statements of the module change if anything: what they assign, call methods of and give to functions of the
-  /// file.
-  void collect_changed(std::span<const StmtPtr> statements, NameSet& names);
-  /// The value of a global, behind the statements of the module that may change it.
-  Val changed_global(const Global& global);
-  /// The globals that statements of the file mention, or functions that they call, together with that one where a
-  /// statement that may change one is among them; null for others.
-  std::shared_ptr<const NameSet> changed_together(const std::string& name);
-  /// What a global has while the statements of its module run; poison for one that has no value yet. Nothing for
-  /// others.
-  std::optional<Val> running_global(const std::string& name) const;
-  /// That another value of a global counts for want of knowing the condition of this one.
-  void warn_undecided(const Global& global);
+  /// That another value of a global counts for want of knowing the condition of the one that stands there.
+  void warn_undecided(const std::string& name, Loc loc);
   std::optional<Val> module_name(const std::string& name, const Expr& use);
   std::optional<Val> import_value(const ImportBinding& import, const std::string& name, const Expr& use);
   /// A name that an import of this path gives, from a file on disk.
@@ -239,7 +256,20 @@ class Checker {
   Val class_attribute(const ClassObject& type, const Expr& e);
   /// False after an error: the text of the function, in another file, has mistakes.
   bool check_text(const Function& function, Loc use);
-  Val global_value(const Global& global, const Expr& use);
+  /// The value that statements of the module give a name. Nothing if none does, or, unless asked for, if a condition
+  /// that is not known decides whether one does. While the statements run, what it has then.
+  std::optional<Val> global_value(const std::string& name, const Expr& use, bool undecided_too);
+  class ModuleRunner;
+  /// The group of names that this one of the file at hand belongs to; runs its statements if they have not been.
+  ModuleRun& module_run(size_t group);
+  /// Nothing if the condition is not evaluated.
+  std::optional<bool> condition_value(const Condition& c);
+  /// Whether statements of the file at hand behind this place assign names that an expression mentions.
+  bool changes_behind(const Expr& e, Loc loc) const;
+  /// Whether a name is that of a class or of a file, or of something of a file.
+  bool is_of_files(const std::string& name);
+  /// The lists, dicts and iterators that a value is made of, and those that its iterators run over.
+  std::vector<const void*> changeable_in(const Val& value) const;
   /// A name of the module `module` ("triton", "tl", "tl.math", "libdevice", "math", ...), if it has it.
   std::optional<Val> find_member(std::string_view module, std::string_view name) const;
   /// A module, or a name imported from one, that a kernel cannot use.
@@ -291,6 +321,10 @@ class Checker {
   std::optional<Val> text_method(const std::string& text, const std::string& name, const std::vector<Argument>& args,
                                  Loc loc);
   Val too_long(size_t characters, Loc loc);
+  /// The text of a value in host code, or Python's repr() of it; poison after an error.
+  Val python_text(const Val& v, bool is_repr, Loc loc, int depth = 0);
+  /// A value as f-strings have it under a conversion and format.
+  Val formatted(const Val& v, std::string_view how, Loc loc);
   Val eval_named(const Expr& e);
   std::optional<std::vector<Val>> eval_index(const Expr& e);
   Val eval_tuple(const Expr& e);
@@ -420,14 +454,23 @@ class Checker {
 
   // ---- Host code (only where host_ is set)
   enum class Flow { Next, Break, Continue, Return };
+  /// How an iterator's items are asked for.
+  enum class Use {
+    All,    ///< now: it has none afterwards
+    Later,  ///< or not all of them: which ones it has afterwards is not followed
+  };
   std::optional<Val> host_name(const std::string& name);
+  /// Where else a function of the module is defined that may count in place of the one that stands there.
+  std::optional<Loc> other_definition(std::string_view name, Loc chosen);
+  /// The variable of the environment, or `otherwise`; an error where the file gives it a value.
+  Val environment(const std::string& name, const Val& otherwise, Loc loc);
   std::optional<Val> host_member(std::string_view module, std::string_view name) const;
   /// Dict, Lambda, Comprehension.
   Val host_expression(const Expr& e);
   /// Runs `element` for each combination of the clauses from `clause` on, until it returns false. `source`: of the
   /// first.
   bool comprehend(const Expr& e, size_t clause, const Val& source, const std::function<bool()>& element);
-  std::optional<std::vector<Val>> iterate(const Val& v, Loc loc);
+  std::optional<std::vector<Val>> iterate(const Val& v, Loc loc, Use how = Use::All);
   /// What zip(), map() and their kin give, in Python an iterator over `sources`: its items come once (of keys() and
   /// the like, `once` is false), and not if a source changes before. `in_order`: see Iterator.
   Val make_iterator(Val items, std::vector<Val> sources, bool once, bool in_order);
@@ -436,8 +479,15 @@ class Checker {
   Val make_late_iterator(Val items, std::vector<Val> sources, NameSet names);
   /// Whether the value is an iterator that gives its items once.
   bool is_iterator(const Val& v) const;
-  /// False after an error: it has been used up, or a source has changed. `starts`: its items are asked for.
+  /// Whether it is one or a range or what keys() and the like give, which no tuple equals.
+  bool is_view(const Val& v) const;
+  /// Python's truth, which of an iterator is True.
+  bool host_truth(const Val& v) const { return is_iterator(v) || dsl::truth(v); }
+  /// False after an error: another has begun with its items, or a source has changed. `starts`: they are asked for.
   bool may_iterate(const Val& items, bool starts, Loc loc);
+  /// What has the items that are asked for: the value, but of an iterator that has been used up an empty tuple. Poison
+  /// after an error.
+  Val use(const Val& items, Loc loc, Use how = Use::All);
   /// Runs `element` for each item, until it returns false; also for those that a list gets meanwhile, as in Python.
   /// False if it did, and after an error.
   bool for_each(const Val& items, Loc loc, const std::function<bool(const Val&)>& element);
@@ -474,6 +524,7 @@ class Checker {
   /// `taken`: what it is to hold. `place`: where the only item stands that is another one then. False after an error.
   bool change(const Val& object, std::span<const Val> taken, const Expr& base,
               const std::function<void(const Val&)>& how, std::optional<size_t> place = {});
+  bool holds_from(const Frame* frame, const Val& object);
   void note_change(const Val& source, std::optional<size_t> place);
   bool change_in_kernel(const Val& list, std::span<const Val> taken, const Expr& base,
                         const std::function<void(const Val&)>& how);
@@ -488,6 +539,7 @@ class Checker {
   void keep(const Val& value, const std::string& what);
   /// append() and extend().
   Val grow_list(const Val& list, const Expr& callee, const std::vector<Argument>& args, Loc loc);
+  std::optional<std::vector<Val>> items_for(const Val& list, const Val& value, Loc loc);
   bool extend_list(const Val& list, std::vector<Val> more, const Expr& base);
   /// list[index] = item, where `target` stands; an error for a tuple.
   void set_element(const Val& list, const Val& index, Val item, const Expr& target);
@@ -495,14 +547,24 @@ class Checker {
   void join_dict(const Val& dict, const Val& other, const Expr& base);
   void set_item(const Val& dict, Val key, Val item, const Expr& base);
   /// Assigns an entry of a list or dict; false where the target is none.
-  bool host_assign_item(const Stmt& s);
+  bool host_assign_item(const Expr& target, const Val& item);
+  bool host_augment_item(const Stmt& s);
+  Val host_key(const Val& object, const Expr& target);
   /// An operator that changes the list or dict that the target is; false where it is none, or is assigned anew.
   bool host_augment_in_place(const Stmt& s);
   bool augment_in_place(const Val& object, std::string_view op, const Val& value, const Expr& base);
 
-  const SourceFile& root_;                     ///< the file of the kernel
-  const SourceFile* file_;                     ///< that of the function at hand
-  bool host_ = false;                          ///< host code is evaluated
+  const SourceFile& root_;  ///< the file of the kernel
+  const SourceFile* file_;  ///< that of the function at hand
+  bool host_ = false;       ///< host code is evaluated
+  bool lost_ = false;       ///< the statement of host code at hand has to do with what is not known
+  /// An iterator is being made whose items Python makes when they are asked for.
+  struct Late {
+    const Frame* frame = nullptr;    ///< in which
+    int64_t since = 0;               ///< iterators_made_ ahead of it
+    std::set<const void*> own = {};  ///< what it runs over
+  } late_;
+  int64_t iterators_made_ = 0;
   int imports_ = 0;                            ///< files between the one at hand and the use of a name
   ir::Block scratch_;                          ///< takes what host code may emit; unused
   Diagnostics diags_;                          ///< private, so that a trial can be taken back
@@ -510,20 +572,9 @@ class Checker {
   dsl::Sema sema_;
   Frame* frame_ = nullptr;
   std::unique_ptr<ir::Func> func_;
-  std::map<const Global*, Val> globals_;
-  std::set<const Global*> evaluating_;
+  std::map<std::pair<const SourceFile*, size_t>, ModuleRun> runs_;  ///< by file and group
   std::map<const Expr*, std::optional<bool>> conditions_;
-  struct GlobalGroups {
-    std::map<std::string, std::shared_ptr<const NameSet>, std::less<>> of_names;  ///< see changed_together()
-    std::vector<NameSet> of_changes;                                              ///< what Module::changes mention
-  };
-  std::map<const SourceFile*, GlobalGroups> together_;
-  /// The module of which statements run.
-  struct RunningModule {
-    const SourceFile* file = nullptr;
-    const Frame* frame = nullptr;
-    std::shared_ptr<const NameSet> globals = {};
-  } running_;
+  std::optional<Loc> until_;         ///< see stop_ahead_of()
   const Expr* statement_ = nullptr;  ///< a call that stands as a statement: what it gives is not used
   bool untyped_ = false;             ///< a check without types: what only a launch needs to know is warned of
   int unknown_ = 0;  ///< conditions around the current statement that are unknown: it may never be reached
@@ -535,11 +586,12 @@ class Checker {
     Val self;
     std::vector<Val> sources;
     bool once = true;
-    bool in_order = true;        ///< an item is made of one item of each source, at the same place
-    bool used = false;           ///< its items have been asked for
-    bool changed = false;        ///< a source has
-    bool changed_ahead = false;  ///< other than behind the loops that run over it
-    size_t given = SIZE_MAX;     ///< items, to the loop over it that has fewest; more than there are where none runs
+    bool in_order = true;  ///< an item is made of one item of each source, at the same place
+    int64_t number = 0;    ///< iterators_made_ when it was made
+    enum class State { Fresh, Partly, UsedUp } state = State::Fresh;  ///< which of its items have been asked for
+    bool changed = false;                                             ///< a source has
+    bool changed_ahead = false;                                       ///< other than behind the loops that run over it
+    size_t given = SIZE_MAX;  ///< items, to the loop over it that has fewest; more than there are where none runs
   };
   std::map<const void*, Iterator> iterators_;  ///< by what identity_of() gives
   size_t most_iterators_ = 64;                 ///< beyond so many, those that nobody holds are dropped
@@ -551,9 +603,13 @@ class Checker {
   std::map<const Param*, Val> defaults_;  ///< of functions of host code, which share them among all calls
   std::map<const void*, Val> shared_;     ///< lists of the kernel that other names may have too, by identity_of()
   int64_t changes_ = 0;                   ///< of lists of the kernel up to now
+  int64_t host_changes_ = 0;              ///< of lists and dicts of host code up to now, and iterators that were used
   int64_t steps_ = 0;
   int64_t made_items_ = 0;  ///< of tuples, lists and dicts, and pieces of strings, made at compile time
 };
+
+inline constexpr int64_t kMaxHostSteps = 1'000'000;
+inline constexpr int64_t kMaxMade = 1 << 21;  ///< items, of some 50 bytes
 
 template <class Body>
 auto Checker::in_file(const SourceFile* file, const Body& body) {

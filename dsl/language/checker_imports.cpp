@@ -55,6 +55,14 @@ bool Checker::check_text(const Function& function, Loc use) {
   return ok;
 }
 
+bool Checker::is_of_files(const std::string& name) {
+  if (file_->host_class(name)) return true;
+  return std::any_of(module().imports.begin(), module().imports.end(), [&](const ImportBinding& import) {
+    return import.name == name && import.path.find('.') != import.path.npos &&
+           (file_->imported(import.path) || file_->imported(module_and_name(import.path).first));
+  });
+}
+
 // ---- Classes
 
 std::optional<Val> Checker::class_value(const std::string& name) {
@@ -176,7 +184,11 @@ Val Checker::class_attribute(const ClassObject& type, const Expr& e) {
     names.push_back(field.name);
     all.emplace_back(field.name);
     if (field.name == e.text && field.value)
-      return in_file(type.file, [&] { return as_host([&] { return eval(*field.value); }); });
+      return in_file(type.file, [&] {
+        if (changes_behind(*field.value, field.loc))
+          return error(field.loc, fmt::format("'{}' depends on names that have other values behind the class", e.text));
+        return as_host([&] { return eval(*field.value); });
+      });
   }
   if (type.is_tuple && e.text == "_fields") return dsl::make_tuple(std::move(all));
   return error(e.loc, fmt::format("{} has no constant '{}'", type.describe(), e.text), nearest_hint(e.text, names));

@@ -201,23 +201,17 @@ const Function* Checker::find_jit(std::string_view name) {
 }
 
 bool Checker::holds(const std::vector<Condition>& conditions, bool if_unknown) {
-  for (const Condition& c : conditions) {
-    auto [it, is_new] = conditions_.try_emplace(c.value.get());
-    if (is_new) {
-      Frame frame, *caller = std::exchange(frame_, &frame);
-      Val v;
-      if (trial([&] { v = as_host([&] { return eval(*c.value); }); }) && v.is_constant()) it->second = dsl::truth(v);
-      frame_ = caller;
-    }
-    if (it->second ? *it->second != c.holds : !if_unknown) return false;
-  }
-  return true;
+  return std::all_of(conditions.begin(), conditions.end(), [&](const Condition& c) {
+    const std::optional<bool> value = condition_value(c);
+    return value ? *value == c.holds : if_unknown;
+  });
 }
 
 std::vector<std::string> Checker::visible_names() const {
   std::vector<std::string> names;
   for (const auto& [name, binding] : frame_->scope) names.push_back(name);
-  for (const Global& g : module().globals) names.push_back(g.name);
+  const std::vector<std::string>& globals = file_->plan().assigned();
+  names.insert(names.end(), globals.begin(), globals.end());
   for (const Function& f : module().functions) names.push_back(f.name);
   for (const ImportBinding& i : module().imports) names.push_back(i.name);
   names.insert(names.end(), std::begin(kBuiltins), std::end(kBuiltins));
@@ -229,6 +223,10 @@ Val Checker::lookup(const Expr& e) {
   if (auto it = frame_->scope.find(name); it != frame_->scope.end()) {
     const Binding& b = it->second;
     if (!b.unusable.empty()) return error(e.loc, b.unusable, "give it a value of one type on every way to this line");
+    if (frame_->run)
+      if (const auto others = frame_->run->left_out.find(name); others != frame_->run->left_out.end())
+        frame_->run->read_left_out.insert(frame_->run->read_left_out.end(), others->second.begin(),
+                                          others->second.end());
     return b.value;
   }
   if (auto value = module_name(name, e)) return *value;
@@ -268,46 +266,34 @@ std::optional<Val> Checker::enclosing_name(const Expr& e) {
   return value;
 }
 
-// Once a name: its value is kept.
-void Checker::warn_undecided(const Global& global) {
-  if (untyped_ || !undecided_.insert(global.name).second) return;
-  diags_
-      .warning(global.loc,
-               fmt::format("this value of '{}' is left out: its condition cannot be evaluated", global.name))
-      .with_hint(fmt::format("--global {}=VALUE gives the value", global.name));
+void Checker::warn_undecided(const std::string& name, Loc loc) {
+  if (untyped_ || !undecided_.insert(name).second) return;
+  diags_.warning(loc, fmt::format("this value of '{}' is left out: its condition cannot be evaluated", name))
+      .with_hint(fmt::format("--global {}=VALUE gives the value", name));
 }
 
 std::optional<Val> Checker::module_name(const std::string& name, const Expr& use) {
   if (const Constexpr* given = file_->given(name)) return dsl::to_val(*given);
-  if (const auto value = running_global(name)) return *value;
+  if (const auto value = global_value(name, use, false)) return *value;
   const Module& m = module();
-  const Global* own = nullptr;             // the name is used in its own value, where it means what it was before
-  const Global* undecided = nullptr;       // a later one under a condition that is not known
-  for (bool if_unknown : {false, true}) {  // of several under conditions that are not known none counts before others
-    for (size_t i = m.globals.size(); i-- > 0;) {
-      const Global& global = m.globals[i];
-      if (global.name != name) continue;
-      if (!holds(global.conditions, if_unknown)) {
-        if (holds(global.conditions, true)) undecided = &global;
-        continue;
-      }
-      if (undecided && undecided != &global && !evaluating_.contains(&global)) warn_undecided(*undecided);
-      if (!evaluating_.contains(&global)) return global_value(global, use);
-      own = &global;
-    }
-    if (if_unknown) break;
-    if (const Function* f = find_jit(name)) return FunctionRef{Kind::Jit, f->name, f, file_};
-    for (bool star : {false, true}) {
-      for (size_t i = m.imports.size(); i-- > 0;)
-        if ((m.imports[i].name == "*") == star)
-          if (auto value = import_value(m.imports[i], name, use)) return value;
-      if (star) break;
-      if (auto function = host_function(name)) return function;
-      if (auto type = class_value(name)) return type;
-    }
+  if (const Function* f = find_jit(name)) return FunctionRef{Kind::Jit, f->name, f, file_};
+  for (bool star : {false, true}) {
+    for (size_t i = m.imports.size(); i-- > 0;)
+      if ((m.imports[i].name == "*") == star)
+        if (auto value = import_value(m.imports[i], name, use)) return value;
+    if (star) break;
+    if (auto function = host_function(name)) return function;
+    if (auto type = class_value(name)) return type;
   }
-  if (own) return error(use.loc, fmt::format("the global '{}' is defined by itself", name));
-  return std::nullopt;
+  return global_value(name, use, true);
+}
+
+Val Checker::value_of(const std::string& name) {
+  Expr use;
+  use.kind = Expr::Kind::Name;
+  use.loc = {module().file};
+  use.text = name;
+  return module_name(name, use).value_or(Val());
 }
 
 std::optional<Val> Checker::import_value(const ImportBinding& import, const std::string& name, const Expr& use) {
@@ -335,37 +321,6 @@ std::optional<std::string> Checker::missing_star() const {
     if (!resolve_path(path) && !file_->imported(path)) return path;
   }
   return std::nullopt;
-}
-
-Val Checker::global_value(const Global& global, const Expr& use) {
-  if (auto it = globals_.find(&global); it != globals_.end()) return it->second;
-  if (untyped_ && file_->is_set_by_functions(global.name)) {
-    const size_t before = diags_.size();
-    Val value = error(use.loc, fmt::format("the global '{}' gets its value from a function of the file", global.name),
-                      fmt::format("--global {}=VALUE gives a value", global.name));
-    diags_.soften(before);
-    return value;
-  }
-  evaluating_.insert(&global);
-  Frame frame, *caller = frame_;
-  frame.parent = caller;
-  frame_ = &frame;
-  const size_t before = diags_.size();
-  const std::string note =
-      fmt::format("in the value of the global '{0}', which may be given: --global {0}=VALUE", global.name);
-  Val value = with_note(use.loc, note, [&] {
-    Val v = global.value ? as_host([&] { return changed_global(global); }) : Val();
-    if (v.is_value())
-      v = error(global.loc, fmt::format("the global '{}' is no compile-time constant", global.name),
-                "a kernel can use globals that are numbers, strings, types and tuples of them");
-    return v;
-  });
-  if (untyped_) diags_.soften(before);
-  frame_ = caller;
-  evaluating_.erase(&global);
-  if (value.is_poison()) return value;
-  keep(value, fmt::format("the global '{}'", global.name));
-  return globals_[&global] = value;
 }
 
 std::optional<Val> Checker::find_member(std::string_view module, std::string_view name) const {

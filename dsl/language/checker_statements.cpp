@@ -123,7 +123,7 @@ void Checker::assign(const Expr& target, const Val& value) {
       unpack(target, value);
       return;
     case Expr::Kind::Subscript:
-      if (assign_item(target, value)) return;
+      if (host_ ? host_assign_item(target, value) : assign_item(target, value)) return;
       if (auto object = peek(*target.children[0], {}); object && object->is_value() && object->value()->type.pointer)
         error(target.loc, fmt::format("cannot assign to an element of a {}", dsl::describe(*object)),
               "write memory with tl.store(p + i, value)");
@@ -143,11 +143,12 @@ void Checker::assign(const Expr& target, const Val& value) {
 
 // a, *b, c = value: the starred name takes what the others leave. In a kernel values may be left over, as in Triton.
 void Checker::unpack(const Expr& target, const Val& value) {
-  if (host_ && !may_iterate(value, true, target.loc)) {
+  const Val items = use(value, target.loc);
+  if (items.is_poison() && !value.is_poison()) {
     for (const ExprPtr& child : target.children) assign(*child, Val());
     return;
   }
-  const auto* tuple = value.get_if<dsl::TupleVal>();
+  const auto* tuple = items.get_if<dsl::TupleVal>();
   const size_t names = target.children.size(), found = tuple ? tuple->items->size() : 0;
   auto is_starred = [](const ExprPtr& c) { return c->kind == Expr::Kind::Starred; };
   const auto stars = size_t(std::count_if(target.children.begin(), target.children.end(), is_starred));
@@ -183,6 +184,7 @@ void Checker::assign_statement(const Stmt& s) {
   // As in Triton, only the annotation makes a constexpr: a plain `x = tl.constexpr(2)` is a number with a type.
   if (!constexpr_name) value = assigned(value);
   for (const ExprPtr& target : s.targets) assign(*target, value);
+  if (host_ && value.is_poison()) lost_ = true;
 }
 
 Val Checker::augmented_item(const Stmt& s) {
@@ -225,10 +227,6 @@ void Checker::check_assert(const Stmt& s) {
   if (unknown_ || condition.is_poison() || (condition.is_constant() && dsl::truth(condition))) return;
   std::string message = message_text(s.message.get());
   if (condition.is_constant()) {
-    if (host_) {
-      error(s.loc, "the assertion fails" + message);
-      return;
-    }
     diags_.warning(s.loc, "the assertion fails in every launch" + message)
         .with_hint("as in Triton it is tested with debug=True alone; tl.static_assert is an error at once");
     condition = false;

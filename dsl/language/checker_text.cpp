@@ -5,21 +5,34 @@
 #include <cctype>
 
 #include "dsl/language/checker_impl.h"
+#include "dsl/language/host_values.h"
 
 namespace tegula::language {
 
 namespace {
 
 constexpr size_t kMaxText = 1 << 16;
+constexpr int kMaxNested = 1000;
 
-// One value of an f-string under its conversion and format, as Python writes it. What the format cannot be applied to
-// is written without it.
-std::string formatted(const Val& v, std::string_view how) {
-  const size_t colon = how.find(':');
-  const bool quoted = how.starts_with("!r") || how.starts_with("!a");
-  const std::string text = quoted && v.is<std::string>() ? "'" + v.as<std::string>() + "'" : dsl::text_of(v);
-  std::string spec(colon == std::string_view::npos ? "" : how.substr(colon + 1));
-  if (spec.empty()) return text;
+// As repr() writes a string.
+std::string quoted(std::string_view text) {
+  const char quote = text.find('\'') != text.npos && text.find('"') == text.npos ? '"' : '\'';
+  std::string out(1, quote);
+  for (const char c : text) {
+    if (c == quote || c == '\\')
+      out += std::string("\\") + c;
+    else if (c == '\n' || c == '\t' || c == '\r')
+      out += c == '\n' ? "\\n" : c == '\t' ? "\\t" : "\\r";
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    else
+      out += c;
+  }
+  return out + quote;
+}
+
+// A value with this text under a format, as Python writes it. Nothing where the format cannot be applied to it.
+std::optional<std::string> under_format(const Val& v, std::string text, std::string spec) {
   const bool real = std::string_view("eEfFgG%").find(spec.back()) != std::string_view::npos;
   const bool percent = spec.back() == '%';
   if (percent) spec.back() = 'f';
@@ -34,7 +47,7 @@ std::string formatted(const Val& v, std::string_view how) {
     if (v.is<double>()) return fmt::format(fmt::runtime(format), v.as<double>());
     return fmt::format(fmt::runtime(format), text);
   } catch (const fmt::format_error&) {
-    return text;
+    return std::nullopt;
   }
 }
 
@@ -42,6 +55,53 @@ std::string formatted(const Val& v, std::string_view how) {
 
 Val Checker::too_long(size_t characters, Loc loc) {
   return error(loc, fmt::format("the text has {} characters, more than {}", characters, kMaxText));
+}
+
+Val Checker::python_text(const Val& v, bool is_repr, Loc loc, int depth) {
+  if (const auto* text = v.get_if<std::string>()) return is_repr ? Val(quoted(*text)) : v;
+  const auto* tuple = v.get_if<dsl::TupleVal>();
+  const auto* dict = get_host<DictObject>(v);
+  const auto* set = get_host<SetObject>(v);
+  const bool is_plain = dsl::is_number(v) || v.is<dsl::None>() || (v.is<dsl::DType>() && !is_repr);
+  if (is_plain) return dsl::text_of(v);
+  if (v.is_poison()) return v;
+  if ((!tuple && !dict && !set) || is_view(v) || (tuple && tuple->fields && tuple->fields->methods) ||
+      (set && set->items.items.size() > 1))
+    return error(loc, fmt::format("the text of {} is not evaluated", is_view(v) ? "an iterator" : dsl::describe(v)));
+  if (depth > kMaxNested) return error(loc, fmt::format("the text of what is nested more than {} deep", kMaxNested));
+  std::string out;
+  auto add = [&](const Val& item, std::string_view ahead) {
+    const Val text = python_text(item, true, loc, depth + 1);
+    if (text.is_poison() || out.size() > kMaxText) return false;
+    out += std::string(ahead) + text.as<std::string>();
+    return true;
+  };
+  for (size_t i = 0; tuple && i < tuple->items->size(); ++i) {
+    const std::string name = tuple->fields ? tuple->fields->names[i] + "=" : "";
+    if (!add((*tuple->items)[i], (i ? ", " : "") + name))
+      return out.size() > kMaxText ? too_long(out.size(), loc) : Val();
+  }
+  if (dict || set)
+    for (const auto& [key, value] : (dict ? *dict : set->items).items)
+      if (!add(key, out.empty() ? "" : ", ") || (dict && !add(value, ": ")))
+        return out.size() > kMaxText ? too_long(out.size(), loc) : Val();
+  if (set) return Val(out.empty() ? "set()" : "{" + out + "}");
+  if (dict) return Val("{" + out + "}");
+  if (tuple->is_list) return Val("[" + out + "]");
+  const dsl::TupleFields* fields = tuple->fields.get();
+  return Val((fields ? fields->type : "") + "(" + out + (!fields && tuple->items->size() == 1 ? ",)" : ")"));
+}
+
+// What the format cannot be applied to is written without it in a kernel, and an error in host code.
+Val Checker::formatted(const Val& v, std::string_view how, Loc loc) {
+  const size_t colon = how.find(':');
+  const bool is_repr = how.starts_with("!r") || how.starts_with("!a");
+  Val text = host_ ? python_text(v, is_repr, loc)
+                   : Val(is_repr && v.is<std::string>() ? quoted(v.as<std::string>()) : dsl::text_of(v));
+  const std::string spec(colon == std::string_view::npos ? "" : how.substr(colon + 1));
+  if (spec.empty() || text.is_poison()) return text;
+  if (auto out = under_format(v, text.as<std::string>(), spec)) return Val(std::move(*out));
+  return host_ ? error(loc, fmt::format("the format '{}' is not evaluated for {}", spec, dsl::describe(v))) : text;
 }
 
 // As in Triton, of compile-time values alone.
@@ -54,7 +114,9 @@ Val Checker::eval_format(const Expr& e) {
       v = error(e.children[i]->loc, fmt::format("an f-string takes compile-time values, found {}", dsl::describe(v)),
                 "print('x', x) prints its elements when the kernel runs, tl.static_print(x) its type");
     ok = ok && !v.is_poison();
-    if (ok) text += formatted(v, e.operators[i]) + e.names[i + 1];
+    const Val part = ok ? formatted(v, e.operators[i], e.loc) : Val();
+    ok = ok && !part.is_poison();
+    if (ok) text += part.as<std::string>() + e.names[i + 1];
     if (text.size() > kMaxText) return too_long(text.size(), e.loc);
   }
   return ok ? Val(std::move(text)) : Val();
@@ -120,7 +182,8 @@ const Argument* field_argument(const std::vector<Argument>& args, std::string_vi
 }
 
 /// As str.format() has it; nothing where a field has no argument.
-std::optional<std::string> format_text(std::string_view text, const std::vector<Argument>& args) {
+std::optional<std::string> format_text(std::string_view text, const std::vector<Argument>& args,
+                                       const std::function<Val(const Val&, std::string_view)>& formatted) {
   std::string out;
   size_t next = 0;
   for (size_t at = 0; at < text.size() && out.size() <= kMaxText; ++at) {
@@ -134,7 +197,9 @@ std::optional<std::string> format_text(std::string_view text, const std::vector<
       const size_t how = std::min(field.find_first_of("!:"), field.size());
       const Argument* argument = field_argument(args, field.substr(0, how), next);
       if (!argument || argument->value.is_value()) return std::nullopt;
-      out += formatted(argument->value, field.substr(how));
+      const Val part = formatted(argument->value, field.substr(how));
+      if (part.is_poison()) return std::nullopt;
+      out += part.as<std::string>();
       at = end;
     } else {
       out += c;
@@ -149,7 +214,7 @@ std::optional<Val> Checker::text_method(const std::string& text, const std::stri
                                         const std::vector<Argument>& args, Loc loc) {
   auto made = [&](std::string out) { return out.size() > kMaxText ? too_long(out.size(), loc) : Val(std::move(out)); };
   if (name == "format") {
-    auto out = format_text(text, args);
+    auto out = format_text(text, args, [&](const Val& v, std::string_view how) { return formatted(v, how, loc); });
     return out ? made(std::move(*out)) : error(loc, "the fields of the text are not those that format() is given");
   }
   std::vector<std::string> texts;

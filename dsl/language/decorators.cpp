@@ -376,6 +376,7 @@ std::optional<Autotune> find_autotune(const std::shared_ptr<const SourceFile>& f
   for (const Decorator& d : function.decorators)
     if (const Expr* call = find_call(file->module(), d, "autotune"))
       found = with_checker<std::optional<Autotune>>(*file, kConfigsInstead, [&](Checker& checker) {
+        checker.stop_ahead_of(d.loc);
         if (found) checker.error(call->loc, fmt::format("kernel '{}' has two @triton.autotune", function.name));
         return Reader(checker, file, function).autotune(*call);
       });
@@ -417,12 +418,10 @@ bool is_noinline(const SourceFile& file, const Function& function) {
 
 std::vector<ConstexprArg> constant_globals(const SourceFile& file) {
   std::vector<ConstexprArg> out;
-  for (const Global& global : file.module().globals) {
-    Checker checker(file, Checker::Code::Host);
-    const Val value = checker.evaluate([&] { return checker.value_of(global); });
-    if (checker.has_errors()) continue;
-    std::erase_if(out, [&](const ConstexprArg& c) { return c.name == global.name; });  // a later one wins
-    if (auto constant = val_to_constexpr(value)) out.emplace_back(global.name, std::move(*constant));
+  Checker checker(file, Checker::Code::Host);
+  for (const std::string& name : file.plan().assigned()) {
+    const Val value = checker.evaluate([&] { return checker.value_of(name); });
+    if (auto constant = val_to_constexpr(value)) out.emplace_back(name, std::move(*constant));
   }
   return out;
 }
@@ -431,8 +430,10 @@ std::vector<Heuristic> find_heuristics(const std::shared_ptr<const SourceFile>& 
   std::vector<Heuristic> found;
   for (const Decorator& d : function.decorators)
     if (const Expr* call = find_call(file->module(), d, "heuristics")) {
-      auto more = with_checker<std::vector<Heuristic>>(
-          *file, kValuesInstead, [&](Checker& checker) { return Reader(checker, file, function).heuristics(*call); });
+      auto more = with_checker<std::vector<Heuristic>>(*file, kValuesInstead, [&](Checker& checker) {
+        checker.stop_ahead_of(d.loc);
+        return Reader(checker, file, function).heuristics(*call);
+      });
       found.insert(found.end(), more.begin(), more.end());
     }
   return found;

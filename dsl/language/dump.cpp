@@ -164,6 +164,14 @@ class Dumper {
     }
   }
 
+  void module_statement(const ModuleStatement& s) {
+    if (s.kind == ModuleStatement::Kind::Run) statement(*s.statement, 0);
+    if (s.kind == ModuleStatement::Kind::Test)
+      line(0, fmt::format("test{} {}", place(s.loc), (*this)(*s.conditions.back().value)));
+    if (s.kind == ModuleStatement::Kind::NotKnown)
+      line(0, fmt::format("not known{}: {}", place(s.loc), fmt::join(s.names, " ")));
+  }
+
   void function(const Function& f) {
     for (const Decorator& d : f.decorators) line(0, "@ " + (*this)(d.value));
     std::string params;
@@ -197,10 +205,7 @@ std::string dump(const Module& module, bool locations) {
   Dumper d(locations);
   for (const ImportBinding& b : module.imports)
     d.line(0, fmt::format("import{} {} = {}", d.place(b.loc), b.name, b.path));
-  for (const Global& g : module.globals) {
-    std::string annotation = g.annotation ? " : " + d(g.annotation) : "";
-    d.line(0, fmt::format("global{} {}{} = {}", d.place(g.loc), g.name, annotation, d(g.value)));
-  }
+  for (const ModuleStatement& s : module.statements) d.module_statement(s);
   for (const Function& f : module.functions) d.function(f);
   return d.out;
 }

@@ -86,12 +86,14 @@ const Val* DictObject::find(const Val& key) const {
   return place ? &items[*place].second : nullptr;
 }
 
-std::vector<Val> without_equals(std::vector<Val> items) {
-  DictObject seen;
-  for (Val& item : items)
-    if (!seen.find(item)) seen.set(std::move(item), dsl::None{});
+SetObject::SetObject(std::vector<Val> values) {
+  for (Val& v : values)
+    if (!items.find(v)) items.set(std::move(v), dsl::None{});
+}
+
+std::vector<Val> SetObject::values() const {
   std::vector<Val> out;
-  for (auto& [item, none] : seen.items) out.push_back(std::move(item));
+  for (const auto& [value, none] : items.items) out.push_back(value);
   return out;
 }
 
@@ -133,6 +135,8 @@ class Parts {
       for (const Val& item : *tuple->items) visit(item);
     if (const auto* dict = get_host<DictObject>(v))
       for (const auto& [key, value] : dict->items) visit(key), visit(value);
+    if (const auto* set = get_host<SetObject>(v))
+      for (const auto& [key, none] : set->items.items) visit(key);
     if (const auto* config = get_host<ConfigObject>(v)) visit(config->kwargs), visit(config->hook);
     if (const auto* function = get_host<FunctionObject>(v))
       for (const auto& [name, binding] : function->scope) visit(binding.value);
@@ -153,8 +157,10 @@ const void* identity_of(const Val& v) {
 
 bool is_changeable(const Val& v) {
   const auto* tuple = v.get_if<dsl::TupleVal>();
-  return get_host<DictObject>(v) || (tuple && tuple->is_list);
+  return get_host<DictObject>(v) || get_host<SetObject>(v) || (tuple && tuple->is_list);
 }
+
+void for_each_part(const Val& value, const std::function<bool(const Val&)>& see) { Parts(see).visit(value); }
 
 Held held_in(const Val& value, const void* container) {
   Held held;

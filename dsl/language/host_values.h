@@ -1,6 +1,7 @@
 // The values that host code has and kernels do not: what decorators are made of.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,16 +36,27 @@ struct DictObject : dsl::HostObject {
 
 /// What two values share if they are the same list, tuple, dict or other object; null for other values.
 const void* identity_of(const Val& v);
-/// Whether a value is a list or a dict.
+/// Whether a value is a list, a dict or a set.
 bool is_changeable(const Val& v);
 /// How often a value holds a list or dict, in the containers that it is made of or as a name that a lambda captured:
 /// they would keep each other for ever if the container took the value.
 Held held_in(const Val& value, const void* container);
+/// Calls `see` for a value and all that it is made of; what a container or an object holds, once, and not where `see`
+/// is false for that.
+void for_each_part(const Val& value, const std::function<bool(const Val&)>& see);
 /// The lists and dicts that a value is made of, itself included.
 std::vector<const void*> containers_in(const Val& value);
 
-/// What a set has of these values: the first of each that are equal. Sets are lists here.
-std::vector<Val> without_equals(std::vector<Val> items);
+/// A set, which does not change. In which order Python runs over one is not followed.
+struct SetObject : dsl::HostObject {
+  explicit SetObject(std::vector<Val> values);
+
+  DictObject items;  ///< the first of each that are equal, as keys
+  std::vector<Val> values() const;
+  bool contains(const Val& v) const { return items.find(v) != nullptr; }
+  std::string describe() const override { return "a set"; }
+  bool truth() const override { return !items.items.empty(); }
+};
 
 /// The options that triton.Config gives where it is given none: the defaults.
 Config default_config();

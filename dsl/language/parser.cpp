@@ -132,11 +132,8 @@ class ModuleParser : private BlockParser {
     Stmt& stmt = *s->stmt;
     for (const ExprPtr& target : stmt.targets)
       if (target->kind == Expr::Kind::Name)
-        out.fields.push_back({target->text,
-                              target->loc,
-                              stmt.annotation ? clone(*stmt.annotation) : nullptr,
-                              stmt.value ? clone(*stmt.value) : nullptr,
-                              {}});
+        out.fields.push_back({target->text, target->loc, stmt.annotation ? clone(*stmt.annotation) : nullptr,
+                              stmt.value ? clone(*stmt.value) : nullptr});
   }
 
   // ---- The host side of the file.
@@ -255,6 +252,7 @@ class ModuleParser : private BlockParser {
     std::vector<Decorator> decorators;
     Diagnostics decorator_errors;
     bool jit = false;
+    size_t first_decorator = SIZE_MAX;  // its line
     while (next_ < lines_.size()) {
       LogicalLine& line = lines_[next_];
       while (!scopes.empty() && line.indent <= scopes.back()) scopes.pop_back();
@@ -262,23 +260,25 @@ class ModuleParser : private BlockParser {
       if (scopes.empty()) leave_branches(line);
       std::string_view word = line.word();
       if (line.text[0] == '@') {
-        ++next_;
+        first_decorator = std::min(first_decorator, next_++);
         jit |= add_decorator(line, decorators, decorator_errors);
         continue;
       }
-      if (word == "def" &&
-          (jit || (!wrapped_.empty() && wrapped_.count(std::string(line.word(word_after(line, 3))))))) {
+      const bool is_kernel = word == "def" && (jit || is_wrapped(line));
+      const bool scope = word == "def" || word == "class" || word == "async";
+      if (scope && scopes.empty()) define(first_decorator, is_kernel);
+      if (is_kernel) {
         copy_errors(decorator_errors.list(), diags_);
         Function f = kernel_function(std::move(decorators), scopes.empty());
         if (!in_class.empty() && in_class.back()) methods_.insert(module_.functions.size());
         module_.functions.push_back(std::move(f));
       } else {
-        bool scope = word == "def" || word == "class" || word == "async";
+        if (scopes.empty() && !scope && !enter_branch(line)) module_statement(line);
+        if (scopes.size() == 1 && in_class.back() && !scope && line.text.find('(') != line.text.npos)
+          add_not_known(next_, next_ + 1, {});  // the body of a class runs as the module does
         if (scope) {
           scopes.push_back(line.indent);
           in_class.push_back(word == "class");
-        } else if (scopes.empty() && !enter_branch(line)) {
-          module_statement(line);
         }
         ++next_;
         // A line that swallows the rest of the file may hide kernels: told even though it is no kernel's.
@@ -288,18 +288,22 @@ class ModuleParser : private BlockParser {
       decorators.clear();
       decorator_errors = {};
       jit = false;
+      first_decorator = SIZE_MAX;
     }
   }
 
-  // ---- Conditions of the module. A block under `if` holds definitions under a condition; that of a `try` is taken to
-  // run to its end, so that its `except` never runs.
+  bool is_wrapped(const LogicalLine& def) const {
+    return !wrapped_.empty() && wrapped_.count(std::string(def.word(word_after(def, 3))));
+  }
+
+  // ---- Statements of the module. A block under `if` holds them under a condition; that of a `try` is taken to run to
+  // its end, so that its `except` never runs.
 
   /// A block of the module around a line.
   struct Branch {
     int indent;
     std::vector<Condition> conditions;
-    bool known = true;  ///< false in loops and the like
-    bool skipped = false;
+    bool whole = false;  ///< a loop, which is one statement with its block
   };
 
   void leave_branches(const LogicalLine& line) {
@@ -315,113 +319,236 @@ class ModuleParser : private BlockParser {
     const std::string_view word = line.word();
     static constexpr std::string_view kWords[] = {"if",      "elif", "else",  "try", "except",
                                                   "finally", "for",  "while", "with"};
-    if (std::find(std::begin(kWords), std::end(kWords), word) == std::end(kWords)) return false;
-    if (word == "for" || word == "while") add_changes(line);
-    Branch branch{line.indent, {}};
+    const bool has_block = more_behind(line.indent);
     const bool goes_on = !branches_.empty() && branches_.back().indent == line.indent;
+    if (in_whole(goes_on)) return true;
+    if (std::find(std::begin(kWords), std::end(kWords), word) == std::end(kWords)) {
+      if (has_block) begin_whole(line, {});  // `match`, `async for`
+      return has_block;
+    }
+    if (word == "for" || word == "while") {
+      begin_whole(line, parse_host_line());
+      return true;
+    }
+    Branch branch{line.indent, {}};
     if (goes_on) {
       branch = std::move(branches_.back());
       branches_.pop_back();
       if (!branch.conditions.empty()) branch.conditions.back().holds = false;
     }
-    const bool has_block = next_ + 1 < lines_.size() && lines_[next_ + 1].indent > line.indent;
+    if (word == "except") {
+      auto never = std::make_shared<Expr>();
+      never->kind = Expr::Kind::False;
+      branch.conditions.push_back({std::move(never), true});
+    } else if (word == "finally" && branch.conditions.size() > 0) {
+      branch.conditions.clear();
+    }
     if (word == "if" || word == "elif") {
       Diagnostics ignored;
       auto s = line.errors.empty() ? parse_statement(line, line.pieces[0].first, line.pieces[0].second, ignored)
                                    : std::nullopt;
-      branch.known = branch.known && s && s->stmt && s->stmt->value;
-      if (branch.known) branch.conditions.push_back({std::shared_ptr<const Expr>(std::move(s->stmt->value)), true});
+      const bool is_found = s && s->stmt && s->stmt->value;
+      std::shared_ptr<const Expr> condition;
+      if (is_found)
+        condition = std::move(s->stmt->value);
+      else
+        condition = unknown_condition(line);
+      branch.conditions.push_back({std::move(condition), true});
       branches_.push_back(std::move(branch));
+      module_.statements.push_back(
+          {.kind = ModuleStatement::Kind::Test, .loc = line.loc(0, word.size()), .conditions = conditions()});
+      if (!is_found) add_not_known(next_, next_ + 1, {});
       return has_block;
     }
-    branch.skipped = word == "except";
-    branch.known = branch.known && word != "for" && word != "while";
+    if (word == "with") enter_context(line);
     branches_.push_back(std::move(branch));
     return has_block;
   }
 
-  /// Of a loop of the module, or of another statement that changes a global. Loops in loops belong to the outer one.
-  bool add_changes(const LogicalLine& line) {
-    for (const Branch& b : branches_)
-      if (b.skipped || (!b.known && b.indent < line.indent)) return false;
-    if (!line.errors.empty()) return false;
-    std::vector<StmtPtr> statements = parse_host_line();
-    for (StmtPtr& s : statements) module_.changes.push_back({std::move(s), conditions()});
-    return !statements.empty();
+  /// One that is never evaluated.
+  static std::shared_ptr<const Expr> unknown_condition(const LogicalLine& line) {
+    auto e = std::make_shared<Expr>();
+    e->kind = Expr::Kind::Ellipsis;
+    e->loc = line.loc(0, line.text.size());
+    return e;
   }
 
-  /// Whether a statement of the line is f(...) or x.f(...), which may change an argument or x.
-  bool calls(const LogicalLine& line) {
-    if (line.text.find('(') == line.text.npos) return false;
-    return std::any_of(line.pieces.begin(), line.pieces.end(), [&](const auto& piece) {
-      Diagnostics ignored;
-      const auto s = parse_statement(line, piece.first, piece.second, ignored);
-      if (!s || !s->stmt || s->stmt->kind != Stmt::Kind::Expr || s->stmt->value->kind != Expr::Kind::Call) return false;
-      const Expr::Kind callee = s->stmt->value->children[0]->kind;
-      return callee == Expr::Kind::Name || callee == Expr::Kind::Attribute;
-    });
+  /// Whether the line belongs to a statement that has been taken with its block.
+  bool in_whole(bool goes_on) const {
+    for (const Branch& b : branches_)
+      if (b.whole && (&b != &branches_.back() || !goes_on || lines_[next_].word() == "else")) return true;
+    return false;
+  }
+
+  /// At a line whose block is one statement with it: what it parses to, if it does.
+  void begin_whole(const LogicalLine& line, std::vector<StmtPtr> statements) {
+    const size_t end = end_of_block(next_);
+    const bool is_followed = !statements.empty() && std::none_of(statements.begin(), statements.end(), holds_foreign);
+    if (!is_followed) {
+      add_not_known(next_, end, assigned_in(next_, end));
+    } else {
+      for (StmtPtr& s : statements) add_statement(std::move(s));
+    }
+    branches_.push_back({line.indent, {}, true});
+  }
+
+  static bool holds_foreign(const StmtPtr& s) {
+    return s->kind == Stmt::Kind::Foreign || std::any_of(s->body.begin(), s->body.end(), holds_foreign) ||
+           std::any_of(s->orelse.begin(), s->orelse.end(), holds_foreign);
+  }
+
+  /// `with f(x) as y:` is f(x), and y is not known. Its block is taken to run to its end.
+  void enter_context(const LogicalLine& line) {
+    Diagnostics ignored;
+    auto s = line.errors.empty() ? parse_statement(line, line.pieces[0].first, line.pieces[0].second, ignored)
+                                 : std::nullopt;
+    std::vector<std::string> given;
+    const std::vector<std::string> words = words_in(line.text.substr(0, line.text.find(':')));
+    for (size_t i = 1; i < words.size(); ++i)
+      if (words[i - 1] == "as") given.push_back(words[i]);
+    if (!s || !s->stmt) return add_not_known(next_, next_ + 1, std::move(given));
+    s->stmt->kind = Stmt::Kind::Expr;
+    add_statement(std::move(s->stmt));
+    if (!given.empty()) {
+      add_not_known(next_, next_ + 1, std::move(given));
+      module_.statements.back().words.clear();
+    }
   }
 
   std::vector<Condition> conditions() const {
     std::vector<Condition> all;
-    for (const Branch& b : branches_) {
-      all.insert(all.end(), b.conditions.begin(), b.conditions.end());
-      if (!b.skipped) continue;
-      auto never = std::make_shared<Expr>();
-      never->kind = Expr::Kind::False;
-      all.push_back({std::move(never), true});
-    }
+    for (const Branch& b : branches_) all.insert(all.end(), b.conditions.begin(), b.conditions.end());
     return all;
   }
 
-  /// An assignment of the module becomes a global. One in a loop makes the name unknown: which value it has is decided
-  /// by host code that is not run here.
+  void add_statement(StmtPtr s) {
+    const Loc loc = s->loc;
+    module_.statements.push_back(
+        {.kind = ModuleStatement::Kind::Run, .loc = loc, .statement = std::move(s), .conditions = conditions()});
+  }
+
+  void add_not_known(size_t begin, size_t end, std::vector<std::string> names) {
+    const LogicalLine& line = lines_[begin];
+    module_.statements.push_back({.kind = ModuleStatement::Kind::NotKnown,
+                                  .loc = line.loc(0, line.text.size()),
+                                  .conditions = conditions(),
+                                  .names = std::move(names),
+                                  .words = words_of(begin, end)});
+  }
+
+  /// Behind the last line of the block that the line has, if any.
+  size_t end_of_block(size_t line) const {
+    size_t end = line + 1;
+    while (end < lines_.size() && lines_[end].indent > lines_[line].indent) ++end;
+    return end;
+  }
+
+  static std::vector<std::string> words_in(std::string_view text) {
+    std::vector<std::string> words;
+    for (size_t at = 0; at < text.size();) {
+      size_t end = at;
+      while (end < text.size() && is_word_char(text[end])) ++end;
+      if (end > at && is_word_start(text[at])) words.emplace_back(text.substr(at, end - at));
+      at = std::max(end, at + 1);
+    }
+    return words;
+  }
+
+  /// Each once.
+  std::vector<std::string> words_of(size_t begin, size_t end) const {
+    std::set<std::string> words;
+    for (size_t i = begin; i < end; ++i)
+      for (std::string& word : words_in(lines_[i].text)) words.insert(std::move(word));
+    return {words.begin(), words.end()};
+  }
+
+  /// What lines that are not followed may assign, by their text: what stands ahead of '=', and in heads of statements.
+  std::vector<std::string> assigned_in(size_t begin, size_t end) const {
+    std::set<std::string> names;
+    for (size_t i = begin; i < end; ++i) {
+      const std::string& text = lines_[i].text;
+      size_t last = 0;
+      for (size_t at = text.find('='); at != text.npos; at = text.find('=', at + 1)) {
+        const bool compares =
+            (at + 1 < text.size() && text[at + 1] == '=') ||
+            (at > 0 && (text[at - 1] == '=' || text[at - 1] == '!' || text[at - 1] == '<' || text[at - 1] == '>'));
+        if (!compares) last = at;
+      }
+      static constexpr std::string_view kHeads[] = {"for", "with", "case", "del", "import", "from", "async"};
+      if (std::find(std::begin(kHeads), std::end(kHeads), lines_[i].word()) != std::end(kHeads)) last = text.size();
+      for (std::string& word : words_in(std::string_view(text).substr(0, last))) names.insert(std::move(word));
+    }
+    return {names.begin(), names.end()};
+  }
+
+  /// At the line of a function or a class of the module, with its decorators.
+  void define(size_t first_decorator, bool is_kernel) {
+    using Of = ModuleStatement::Of;
+    const LogicalLine& line = lines_[next_];
+    const bool is_class = line.word() == "class";
+    const size_t name = word_after(line, line.word().size()), end = end_of_block(next_);
+    if (first_decorator < next_ && !is_kernel) add_not_known(first_decorator, next_, {});
+    ModuleStatement s{.kind = ModuleStatement::Kind::Define, .loc = line.loc(0, line.word().size())};
+    s.conditions = conditions();
+    s.of = is_kernel ? Of::Kernel : is_class ? Of::Class : Of::Function;
+    s.names.emplace_back(line.word(line.word() == "async" ? word_after(line, name + 3) : name));
+    s.words = words_of(next_, end);
+    if (!is_kernel) s.head = words_of(next_, next_ + 1);
+    for (size_t i = next_; i < end; ++i)
+      if (const std::vector<std::string> words = words_in(lines_[i].text);
+          std::find(words.begin(), words.end(), "global") != words.end())
+        s.sets.insert(s.sets.end(), words.begin(), words.end());
+    if (in_whole(false)) {  // the loop around it is not followed
+      s.kind = ModuleStatement::Kind::NotKnown;
+      s.of = Of::Nothing;
+    }
+    module_.statements.push_back(std::move(s));
+    if (first_decorator < next_) module_.statements.back().decorated = words_of(first_decorator, next_);
+  }
+
+  /// A line of the module that begins no block, and what stands behind the head of a block in its line.
   void module_statement(const LogicalLine& line) {
-    const std::string_view text = line.text;
-    if (!line.errors.empty() || text.empty() || !is_word_start(text[0])) return;
-    if (calls(line)) add_changes(line);
-    if (constexpr std::string_view del = "del "; text.starts_with(del))
-      forget_global(std::string(line.word(del.size())));
-    if (!line.errors.empty() || line.text.find('=') == std::string::npos || !is_word_start(line.text[0])) return;
-    bool decided = true;
-    for (const Branch& b : branches_) {
-      if (b.skipped) return;
-      decided = decided && b.known;
-    }
+    if (in_whole(false)) return;
+    if (!line.errors.empty()) return add_not_known(next_, next_ + 1, assigned_in(next_, next_ + 1));
+    const std::string_view word = line.word();
+    static constexpr std::string_view kHeads[] = {"if", "elif", "else", "try", "except", "finally", "with"};
+    bool is_head = std::find(std::begin(kHeads), std::end(kHeads), word) != std::end(kHeads);
     for (auto [begin, end] : line.pieces) {
-      Diagnostics ignored;
-      auto s = parse_statement(line, begin, end, ignored);
-      if (s && s->form != Statement::Form::Simple && s->end < end) {  // `if a: b`, of which branches_ has the condition
-        s = parse_statement(line, word_after(line, s->end), end, ignored);
-      }
-      if (!s || !s->stmt) {
-        forget_global(std::string(line.word(begin)));
-        continue;
-      }
-      Stmt& stmt = *s->stmt;
-      const bool of_item = stmt.kind == Stmt::Kind::Assign && stmt.targets[0]->kind == Expr::Kind::Subscript;
-      if ((of_item || stmt.kind == Stmt::Kind::AugAssign) && line.pieces.size() == 1 && add_changes(line)) continue;
-      bool known = decided && (stmt.kind == Stmt::Kind::Assign || stmt.kind == Stmt::Kind::AnnAssign);
-      for (ExprPtr& t : stmt.targets) add_global(*t, known ? stmt.value.get() : nullptr, stmt.annotation.get());
+      if (std::exchange(is_head, false)) begin = end_of_head(line, begin, end);
+      if (begin < end) module_piece(line, begin, end);
     }
   }
 
-  void forget_global(const std::string& name) {
-    std::erase_if(module_.globals, [&](const Global& g) { return g.name == name; });
+  /// Behind the ':' of a head, with which the piece of a line begins.
+  size_t end_of_head(const LogicalLine& line, size_t begin, size_t end) const {
+    Diagnostics ignored;
+    const auto s = parse_statement(line, begin, end, ignored);
+    if (s && s->form != Statement::Form::Simple) return s->end < end ? word_after(line, s->end) : end;
+    const size_t colon = line.text.find(':', begin);  // `try:` and the like
+    return colon < end ? std::min(end, word_after(line, colon + 1)) : end;
   }
 
-  void add_global(const Expr& target, const Expr* value, const Expr* annotation) {
-    if (target.kind == Expr::Kind::Tuple || target.kind == Expr::Kind::List) {
-      bool same = value && (value->kind == Expr::Kind::Tuple || value->kind == Expr::Kind::List) &&
-                  value->children.size() == target.children.size();
-      for (size_t i = 0; i < target.children.size(); ++i)
-        add_global(*target.children[i], same ? value->children[i].get() : nullptr, nullptr);
-    } else if (target.kind == Expr::Kind::Name && value) {
-      module_.globals.push_back(
-          {target.text, target.loc, annotation ? clone(*annotation) : nullptr, clone(*value), conditions()});
-    } else if (target.kind == Expr::Kind::Name) {
-      forget_global(target.text);
+  void module_piece(const LogicalLine& line, size_t begin, size_t end) {
+    Diagnostics ignored;
+    auto s = parse_statement(line, begin, end, ignored);
+    const Loc loc = line.loc(begin, end);
+    if (s && !s->imports.empty()) {
+      ModuleStatement import{.kind = ModuleStatement::Kind::Define, .loc = loc};
+      import.conditions = conditions();
+      import.of = ModuleStatement::Of::Import;
+      for (const ImportBinding& b : s->imports) import.names.push_back(b.name);
+      module_.statements.push_back(std::move(import));
+      return;
     }
+    if (s && s->form == Statement::Form::Simple && s->stmt) {
+      const Stmt& stmt = *s->stmt;
+      const bool is_text = stmt.kind == Stmt::Kind::Expr && stmt.value->kind == Expr::Kind::String;
+      if (stmt.kind != Stmt::Kind::Pass && !is_text) add_statement(std::move(s->stmt));
+      return;
+    }
+    const std::string_view text = std::string_view(line.text).substr(begin, end - begin);
+    add_not_known(next_, next_ + 1,
+                  text.starts_with("global") ? std::vector<std::string>() : assigned_in(next_, next_ + 1));
   }
 
   Module module_;

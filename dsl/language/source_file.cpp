@@ -8,6 +8,7 @@
 #include <iterator>
 #include <set>
 
+#include "dsl/language/module_plan.h"
 #include "dsl/language/parser.h"
 #include "dsl/language/splitter.h"
 
@@ -184,6 +185,12 @@ const std::vector<std::string>& SourceFile::import_folders() const { return file
 
 const std::vector<std::pair<std::string, std::string>>& SourceFile::modules() const { return files_.modules; }
 
+const ModulePlan& SourceFile::plan() const {
+  std::lock_guard lock(mutex_);
+  if (!plan_) plan_ = std::make_unique<const ModulePlan>(module_);
+  return *plan_;
+}
+
 bool SourceFile::mentions(std::string_view keyword, std::string_view name) const {
   return text_.find(fmt::format("{} {}", keyword, name)) != std::string::npos;
 }
@@ -206,6 +213,32 @@ bool SourceFile::is_around(std::string_view name, int line) const {
   if (functions.empty()) return false;
   const size_t first = functions.front().second;
   return find_word(text.substr(first, begin - first), name) != text.npos;
+}
+
+// What stands in brackets behind `environ`, where it is assigned or a method changes it: the name itself, or what is no
+// string.
+bool SourceFile::sets_variable(std::string_view name) const {
+  const std::string_view text = text_;
+  for (size_t at = find_word(text, "environ"); at != text.npos; at = find_word(text, "environ", at + 1)) {
+    std::string_view rest = text.substr(at + std::string_view("environ").size());
+    rest = rest.substr(0, rest.find('\n'));
+    const size_t open = rest.find_first_of("[(");
+    if (open == rest.npos) continue;
+    const std::string_view method = rest.substr(0, open);
+    const bool is_item = method.empty() && rest[open] == '[';
+    if (!is_item && method != ".update" && method != ".setdefault" && method != ".pop" && method != ".clear") continue;
+    if (is_item) {
+      const size_t close = rest.find(']', open);
+      const size_t next = close == rest.npos ? close : rest.find_first_not_of(" \t", close + 1);
+      const std::string_view behind = next == rest.npos ? "" : rest.substr(next);
+      if (!(behind.starts_with("=") || behind.starts_with("+=")) || behind.starts_with("==")) continue;
+    }
+    const std::string_view inner = rest.substr(open + 1);
+    const size_t begin = inner.find_first_not_of(" \t");
+    if (begin == inner.npos || (inner[begin] != '"' && inner[begin] != '\'')) return true;
+    if (inner.substr(begin + 1).starts_with(name)) return true;
+  }
+  return false;
 }
 
 bool SourceFile::is_set_by_functions(std::string_view name) const {

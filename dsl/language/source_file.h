@@ -17,6 +17,7 @@
 namespace tegula::language {
 
 class ImportedFiles;
+class ModulePlan;
 
 /// The syntax tree of a file, and the functions of its host code that decorators ask for, parsed when they do.
 class SourceFile {
@@ -32,6 +33,8 @@ class SourceFile {
 
   const std::string& text() const { return text_; }
   const Module& module() const { return module_; }
+  /// What its statements have to do with each other. Any thread may ask.
+  const ModulePlan& plan() const;
   /// A list with the text in it, for diagnostics made later.
   Diagnostics diagnostics() const;
 
@@ -60,6 +63,8 @@ class SourceFile {
   std::vector<std::pair<std::string, std::string>> others() const;
   /// Whether the functions around the line say the name before it.
   bool is_around(std::string_view name, int line) const;
+  /// Whether the file gives a variable of the environment a value, or takes it away.
+  bool sets_variable(std::string_view name) const;
   /// Whether a function of the file says `global name`.
   bool is_set_by_functions(std::string_view name) const;
   /// What is wrong with the text of an imported file.
@@ -77,6 +82,7 @@ class SourceFile {
   std::unique_ptr<ImportedFiles> own_files_;  ///< of the first file
   ImportedFiles& files_;
   mutable std::mutex mutex_;
+  mutable std::unique_ptr<const ModulePlan> plan_;
   mutable std::map<std::string, std::optional<HostFunction>, std::less<>> host_functions_;
   mutable std::map<std::string, std::optional<Class>, std::less<>> host_classes_;
 };

@@ -230,9 +230,10 @@ class K: L = 1
 )";
   EXPECT_EQ(parse_to_text(text, false),
             "import a = a\nimport e = c.d\nimport f = .f\nimport i = .g.h\nimport j = .g.j\nimport k = k\n"
-            "global A = 1\nglobal B = 2\nglobal C = 3\n"
-            "global D : (. tl constexpr) = (call (. tl constexpr) 4)\n"
-            "global E = (+ A 1)\nglobal F = (+ A 1)\nglobal G = 1\nglobal H = 1\nglobal H = 2\n");
+            "assign k = None\nassign (tuple A (tuple B C)) = (tuple 1 (tuple 2 3))\n"
+            "annotate D : (. tl constexpr) = (call (. tl constexpr) 4)\n"
+            "assign E F = (+ A 1)\nassign G = 1\naugment G += 1\nassign H = 1\ntest E\nassign H = 2\n"
+            "not known: I\nnot known: J\n");
 }
 
 TEST(Parser, MessagesPointAtTheToken) {

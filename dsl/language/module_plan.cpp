@@ -1,0 +1,239 @@
+#include "dsl/language/module_plan.h"
+
+#include <algorithm>
+#include <functional>
+#include <span>
+#include <utility>
+
+namespace tegula::language {
+
+namespace {
+
+constexpr std::string_view kChangers[] = {"__setitem__", "add",    "append",     "clear",  "discard", "extend",
+                                          "insert",      "pop",    "popitem",    "remove", "reverse", "setdefault",
+                                          "sort",        "update", "setattr"};
+/// By which a text changes names that it does not say.
+constexpr std::string_view kReflection[] = {"exec", "globals", "locals", "vars"};
+
+template <size_t n>
+bool contains(const std::string_view (&words)[n], std::string_view word) {
+  return std::find(std::begin(words), std::end(words), word) != std::end(words);
+}
+
+void each_child(const Expr& e, const std::function<void(const Expr&)>& see) {
+  for (const ExprPtr& child : e.children)
+    if (child) see(*child);
+  for (const Keyword& k : e.keywords)
+    if (k.value) see(*k.value);
+}
+
+}  // namespace
+
+void names_in(const Expr& e, NameSet& names) {
+  if (e.kind == Expr::Kind::Name) names.insert(e.text);
+  each_child(e, [&](const Expr& child) { names_in(child, names); });
+}
+
+const Expr* root_of(const Expr& e) {
+  const Expr* at = &e;
+  while (at->kind == Expr::Kind::Attribute || at->kind == Expr::Kind::Subscript || at->kind == Expr::Kind::Call)
+    at = at->children[0].get();
+  return at->kind == Expr::Kind::Name ? at : nullptr;
+}
+
+void assigned_by(const Expr& e, NameSet& names) {
+  if (e.kind == Expr::Kind::Lambda) return;
+  if (e.kind == Expr::Kind::Named) names.insert(e.text);
+  each_child(e, [&](const Expr& child) { assigned_by(child, names); });
+}
+
+namespace {
+
+void touched_by(const Expr& e, NameSet& names) {
+  if (e.kind == Expr::Kind::Call && e.children[0]->kind == Expr::Kind::Attribute &&
+      contains(kChangers, e.children[0]->text))
+    if (const Expr* root = root_of(*e.children[0])) names.insert(root->text);
+  each_child(e, [&](const Expr& child) { touched_by(child, names); });
+}
+
+void add_target(const Expr& target, Effects& effects) {
+  switch (target.kind) {
+    case Expr::Kind::Name:
+      effects.assigns.insert(target.text);
+      break;
+    case Expr::Kind::Tuple:
+    case Expr::Kind::List:
+    case Expr::Kind::Starred:
+      for (const ExprPtr& child : target.children) add_target(*child, effects);
+      break;
+    default:
+      names_in(target, effects.mentions);
+      if (const Expr* root = root_of(target)) effects.touches.insert(root->text);
+  }
+}
+
+void add_statements(std::span<const StmtPtr> statements, Effects& effects) {
+  for (const StmtPtr& s : statements) {
+    for (const ExprPtr& target : s->targets) {
+      if (s->kind != Stmt::Kind::AnnAssign || s->value) add_target(*target, effects);
+      if (s->kind == Stmt::Kind::AugAssign) names_in(*target, effects.mentions);
+    }
+    for (const Expr* e : {s->value.get(), s->message.get()}) {
+      if (!e) continue;
+      names_in(*e, effects.mentions);
+      assigned_by(*e, effects.assigns);
+      touched_by(*e, effects.touches);
+    }
+    add_statements(s->body, effects);
+    add_statements(s->orelse, effects);
+  }
+}
+
+/// Sets of names that grow together.
+class Groups {
+ public:
+  void join(const NameSet& names) {
+    if (names.empty()) return;
+    const std::string root = find(*names.begin());
+    for (const std::string& name : names) parents_[find(name)] = root;
+  }
+  std::string find(const std::string& name) {
+    std::string root = name;
+    while (true) {
+      const std::string& parent = parents_.try_emplace(root, root).first->second;
+      if (parent == root) break;
+      root = parent;
+    }
+    for (std::string at = name; at != root;) at = std::exchange(parents_[at], root);
+    return root;
+  }
+
+ private:
+  std::map<std::string, std::string, std::less<>> parents_;
+};
+
+}  // namespace
+
+ModulePlan::ModulePlan(const Module& module) {
+  using Of = ModuleStatement::Of;
+  for (size_t i = 0; i < module.statements.size(); ++i) {
+    const ModuleStatement& s = module.statements[i];
+    if (s.kind != ModuleStatement::Kind::Define) continue;
+    for (const std::string& name : s.names) {
+      const auto [found, is_new] = definitions_.try_emplace(name);
+      Definition& d = found->second;
+      d.is_import = s.of == Of::Import && (is_new || d.is_import);
+      if (s.of == Of::Function) d.functions.push_back(i);
+      if (s.of == Of::Kernel) continue;  // runs on the device
+      d.words.insert(s.words.begin(), s.words.end());
+      d.sets.insert(s.sets.begin(), s.sets.end());
+    }
+  }
+  for (const ModuleStatement& s : module.statements) add_effects(s);
+  make_groups();
+}
+
+NameSet ModulePlan::closure(NameSet names) const {
+  std::vector<std::string> open(names.begin(), names.end());
+  while (!open.empty()) {
+    const auto found = definitions_.find(open.back());
+    open.pop_back();
+    if (found == definitions_.end()) continue;
+    for (const std::string& word : found->second.words)
+      if (names.insert(word).second) open.push_back(word);
+  }
+  return names;
+}
+
+// What a statement mentions beyond the module's own names is of no interest, but is dropped later: which names those
+// are follows from all statements.
+void ModulePlan::add_effects(const ModuleStatement& s) {
+  Effects effects;
+  if (s.statement) add_statements({&s.statement, 1}, effects);
+  for (const Condition& c : s.conditions) names_in(*c.value, effects.mentions);
+  if (s.kind == ModuleStatement::Kind::Test) {
+    assigned_by(*s.conditions.back().value, effects.assigns);
+    touched_by(*s.conditions.back().value, effects.touches);
+  }
+  if (s.kind == ModuleStatement::Kind::NotKnown) {
+    effects.assigns.insert(s.names.begin(), s.names.end());
+    effects.mentions.insert(s.words.begin(), s.words.end());
+  }
+  if (s.kind == ModuleStatement::Kind::Define) {
+    effects.mentions.insert(s.names.begin(), s.names.end());
+    effects.mentions.insert(s.head.begin(), s.head.end());
+    // A function of the file may make anything of what it decorates.
+    const bool is_changed = s.of != ModuleStatement::Of::Kernel &&
+                            std::any_of(s.decorated.begin(), s.decorated.end(), [&](const std::string& word) {
+                              const auto d = definitions_.find(word);
+                              return d != definitions_.end() && !d->second.is_import;
+                            });
+    if (is_changed) effects.assigns.insert(s.names.begin(), s.names.end());
+    effects_.push_back(std::move(effects));
+    return;
+  }
+  effects.mentions = closure(std::move(effects.mentions));
+  for (const std::string& name : effects.mentions)
+    if (const auto d = definitions_.find(name); d != definitions_.end())
+      effects.assigns.insert(d->second.sets.begin(), d->second.sets.end());
+  effects_.push_back(std::move(effects));
+}
+
+void ModulePlan::make_groups() {
+  NameSet known;  // of the module
+  for (const Effects& effects : effects_) {
+    for (const std::string& name : effects.assigns)
+      if (known.insert(name).second) assigned_.push_back(name);
+    for (const std::string& name : effects.touches)
+      if (definitions_.contains(name)) known.insert(name);
+  }
+  auto keep_known = [&](NameSet& names) { std::erase_if(names, [&](auto& name) { return !known.contains(name); }); };
+  Groups groups;
+  for (Effects& effects : effects_) {
+    const bool any = std::any_of(effects.mentions.begin(), effects.mentions.end(),
+                                 [](const std::string& word) { return contains(kReflection, word); });
+    if (any) effects.assigns = effects.mentions = known;
+    for (NameSet* names : {&effects.mentions, &effects.assigns, &effects.touches}) keep_known(*names);
+    NameSet all = effects.mentions;
+    all.insert(effects.assigns.begin(), effects.assigns.end());
+    all.insert(effects.touches.begin(), effects.touches.end());
+    groups.join(all);
+  }
+  std::map<std::string, size_t> numbers;
+  for (const std::string& name : known) groups_[name] = numbers.try_emplace(groups.find(name), numbers.size()).first->second;
+  statements_.resize(numbers.size());
+  for (size_t i = 0; i < effects_.size(); ++i)
+    for (const NameSet* names : {&effects_[i].mentions, &effects_[i].assigns, &effects_[i].touches})
+      if (!names->empty()) {
+        statements_[groups_.at(*names->begin())].push_back(i);
+        break;
+      }
+}
+
+std::optional<size_t> ModulePlan::group_of(std::string_view name) const {
+  const auto found = groups_.find(name);
+  return found == groups_.end() ? std::nullopt : std::optional(found->second);
+}
+
+NameSet ModulePlan::reached(const NameSet& names) const {
+  NameSet all = closure(names);
+  std::erase_if(all, [&](const std::string& name) { return !groups_.contains(name); });
+  return all;
+}
+
+bool ModulePlan::calls_own(const Expr& e) const {
+  NameSet names, touched;
+  names_in(e, names);
+  touched_by(e, touched);
+  return !touched.empty() || std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    const auto d = definitions_.find(name);
+    return d != definitions_.end() && !d->second.is_import;
+  });
+}
+
+std::vector<size_t> ModulePlan::functions_of(std::string_view name) const {
+  const auto d = definitions_.find(name);
+  return d == definitions_.end() ? std::vector<size_t>() : d->second.functions;
+}
+
+}  // namespace tegula::language

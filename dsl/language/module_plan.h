@@ -1,0 +1,69 @@
+// What the statements of a module have to do with each other, by their text alone.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dsl/language/ast.h"
+
+namespace tegula::language {
+
+/// Adds the names that stand in an expression.
+void names_in(const Expr& e, NameSet& names);
+
+/// What a statement may do to names.
+struct Effects {
+  NameSet mentions;  ///< all that stand in it, and in functions and classes that it mentions, and so on: it may change
+                     ///< the lists, dicts and iterators that these hold
+  NameSet assigns;   ///< those that may have another value behind it, `global` of such functions included
+  NameSet touches;   ///< those of which it assigns a part or calls a method that changes what it is called on
+};
+
+/// Statements and names of a module in groups, no one of which has to do with another: each is run by itself, where one
+/// of its names is asked for. Made once a file.
+class ModulePlan {
+ public:
+  explicit ModulePlan(const Module& module);
+
+  /// Which names a statement may change.
+  const Effects& effects_of(size_t statement) const { return effects_[statement]; }
+  /// The group of a name that statements assign; nothing for others.
+  std::optional<size_t> group_of(std::string_view name) const;
+  /// The statements of a group, in order.
+  const std::vector<size_t>& statements_of(size_t group) const { return statements_[group]; }
+  /// The names that statements assign, in the order of their first assignments.
+  const std::vector<std::string>& assigned() const { return assigned_; }
+  /// Of the names: the names that statements assign, those included that functions and classes among them mention.
+  NameSet reached(const NameSet& names) const;
+  /// Whether an expression has the name of a function or a class of the file, or changes what a name holds.
+  bool calls_own(const Expr& e) const;
+  /// The statements that define functions of this name that are no kernels.
+  std::vector<size_t> functions_of(std::string_view name) const;
+
+ private:
+  struct Definition {
+    NameSet words, sets;
+    std::vector<size_t> functions;
+    bool is_import = false;  ///< and nothing else
+  };
+  /// All that the names lead to by definitions.
+  NameSet closure(NameSet names) const;
+  void add_effects(const ModuleStatement& statement);
+  void make_groups();
+
+  std::vector<Effects> effects_;
+  std::map<std::string, Definition, std::less<>> definitions_;
+  std::vector<std::string> assigned_;
+  std::map<std::string, size_t, std::less<>> groups_;  ///< of what is assigned or touched
+  std::vector<std::vector<size_t>> statements_;
+};
+
+/// Adds the names that `:=` in an expression assigns, those in lambdas left out.
+void assigned_by(const Expr& e, NameSet& names);
+/// The name that an expression is a part of, `x` of x[0].y; null if it is none's.
+const Expr* root_of(const Expr& e);
+
+}  // namespace tegula::language
