@@ -14,6 +14,7 @@
 //   checker_jumps.cpp        break, continue and return in loops
 //   checker_reflection.cpp   isinstance, getattr, hasattr, type
 //   checker_host.cpp         host code: what decorators have beyond that
+//   checker_iterators.cpp    iterators of host code
 #pragma once
 
 #include <deque>
@@ -232,9 +233,9 @@ class Checker {
   /// Runs `body` where names are those of another file, if there is one.
   template <class Body>
   auto in_file(const SourceFile* file, const Body& body);
-  /// What a name of the module stands for, imports included; nothing if it has none. `use` is where it is asked for.
   /// That another value of a global counts for want of knowing the condition of the one that stands there.
   void warn_undecided(const std::string& name, Loc loc);
+  /// What a name of the module stands for, imports included; nothing if it has none. `use` is where it is asked for.
   std::optional<Val> module_name(const std::string& name, const Expr& use);
   std::optional<Val> import_value(const ImportBinding& import, const std::string& name, const Expr& use);
   /// A name that an import of this path gives, from a file on disk.
@@ -584,7 +585,7 @@ class Checker {
   std::deque<std::vector<StmtPtr>> made_;             ///< statements that no program has
   struct Iterator {
     Val self;
-    std::vector<Val> sources;
+    std::vector<Val> sources = {};
     bool once = true;
     bool in_order = true;  ///< an item is made of one item of each source, at the same place
     int64_t number = 0;    ///< iterators_made_ when it was made

@@ -9,9 +9,9 @@ namespace tegula::language {
 
 namespace {
 
-constexpr std::string_view kChangers[] = {"__setitem__", "add",    "append",     "clear",  "discard", "extend",
-                                          "insert",      "pop",    "popitem",    "remove", "reverse", "setdefault",
-                                          "sort",        "update", "setattr"};
+constexpr std::string_view kChangers[] = {"__setitem__", "add",        "append", "clear",   "discard",
+                                          "extend",      "insert",     "pop",    "popitem", "remove",
+                                          "reverse",     "setdefault", "sort",   "update",  "setattr"};
 /// By which a text changes names that it does not say.
 constexpr std::string_view kReflection[] = {"exec", "globals", "locals", "vars"};
 
@@ -200,7 +200,8 @@ void ModulePlan::make_groups() {
     groups.join(all);
   }
   std::map<std::string, size_t> numbers;
-  for (const std::string& name : known) groups_[name] = numbers.try_emplace(groups.find(name), numbers.size()).first->second;
+  for (const std::string& name : known)
+    groups_[name] = numbers.try_emplace(groups.find(name), numbers.size()).first->second;
   statements_.resize(numbers.size());
   for (size_t i = 0; i < effects_.size(); ++i)
     for (const NameSet* names : {&effects_[i].mentions, &effects_[i].assigns, &effects_[i].touches})
