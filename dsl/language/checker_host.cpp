@@ -47,8 +47,8 @@ std::optional<Val> Checker::host_function(const std::string& name) {
   const auto* host = file_->host_function(name);
   if (!host) return std::nullopt;
   if (const std::optional<Loc> other = other_definition(name, host->function.loc))
-    return error(*other,
-                 fmt::format("the function '{}' is defined here too, and which one counts is not followed", name));
+    return error(
+        *other, fmt::format("the function '{}' is defined more than once, and which one counts is not followed", name));
   for (const Diag& d : host->diags.list())
     diags_.add(d).with_note(host->function.loc, fmt::format("in the function '{}', which a decorator uses", name));
   if (host->diags.has_errors()) return Val();
@@ -58,19 +58,19 @@ std::optional<Val> Checker::host_function(const std::string& name) {
   return make_host(std::move(object));
 }
 
-// Of the functions of the module the last one of a name counts: an error where an earlier one does, or may.
+// Of the functions and classes of the module the last one of a name counts: an error where an earlier one does, or may.
 std::optional<Loc> Checker::other_definition(std::string_view name, Loc chosen) {
+  const std::vector<size_t> all = file_->plan().functions_of(name);
+  if (all.size() < 2) return std::nullopt;
   std::optional<Loc> now;  // of what the module runs
   for (const auto& [key, run] : runs_)
     if (run.file == file_ && !run.is_finished) now = run.at;
   if (until_ && file_ == &root_ && !now) now = until_;
-  const std::vector<size_t> all = file_->plan().functions_of(name);
   for (const size_t index : all) {
     const ModuleStatement& s = module().statements[index];
     const bool is_chosen = s.loc.line == chosen.line;
-    const bool is_behind = s.loc.line > chosen.line;
-    if (is_chosen ? all.size() > 1 && now && now->line < s.loc.line : is_behind && holds(s.conditions, true))
-      return s.loc;
+    const bool counts = !(now && now->line < s.loc.line) && holds(s.conditions, !is_chosen);
+    if (is_chosen ? !counts : s.loc.line > chosen.line && holds(s.conditions, true)) return s.loc;
   }
   return std::nullopt;
 }

@@ -68,6 +68,9 @@ bool Checker::is_of_files(const std::string& name) {
 std::optional<Val> Checker::class_value(const std::string& name) {
   const Class* type = file_->host_class(name);
   if (!type) return std::nullopt;
+  if (const std::optional<Loc> other = other_definition(name, type->loc))
+    return error(*other,
+                 fmt::format("the class '{}' is defined more than once, and which one counts is not followed", name));
   ClassObject object;
   object.file = file_;
   object.type = std::shared_ptr<const Class>(std::shared_ptr<const Class>(), type);

@@ -123,7 +123,7 @@ ModulePlan::ModulePlan(const Module& module) {
       const auto [found, is_new] = definitions_.try_emplace(name);
       Definition& d = found->second;
       d.is_import = s.of == Of::Import && (is_new || d.is_import);
-      if (s.of == Of::Function) d.functions.push_back(i);
+      if (s.of == Of::Function || s.of == Of::Class) d.functions.push_back(i);
       if (s.of == Of::Kernel) continue;  // runs on the device
       d.words.insert(s.words.begin(), s.words.end());
       d.sets.insert(s.sets.begin(), s.sets.end());

@@ -40,7 +40,7 @@ class ModulePlan {
   NameSet reached(const NameSet& names) const;
   /// Whether an expression has the name of a function or a class of the file, or changes what a name holds.
   bool calls_own(const Expr& e) const;
-  /// The statements that define functions of this name that are no kernels.
+  /// The statements that define classes of this name, and functions that are no kernels.
   std::vector<size_t> functions_of(std::string_view name) const;
 
  private:

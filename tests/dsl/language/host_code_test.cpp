@@ -574,6 +574,8 @@ TEST(HostCode, WhatIsNotEvaluatedMakesWhatItMayChangeUnknown) {
       {"S = 1\nf = lambda x=S: x\nS = 2\nA = f()", "A"},
       {"def f(): return 1\nA = f()\ndef f(): return 2\nB = f()", "(A, B)"},
       {"A = [1]\nif foo.bar():\n  A.append(2)", "A"},
+      {"class M:\n  A = 1\nB = M.A\nclass M:\n  A = 2", "B"},
+      {"G = (len(L) for x in [1, 2])\nL = []\nG = (len(L) for x in [1, 2])\nL.extend(G)", "L"},
       {"A = [1]\nmatch A:\n  case [1]:\n    A.append(2)", "A"},
       {"Y = 1\nmatch Y:\n  case 2:\n    Y = 2", "Y"},
       {"R = []\ndef reg(f):\n  R.append(1)\n  return f\n@reg\ndef g(): pass", "R"},
