@@ -78,12 +78,12 @@ std::vector<ArgType> sort_values(const Kernel& kernel, const Case& c, LaunchOpti
   std::vector<std::string> args, constexprs;
   for (const std::string& value : c.values) {
     const std::string name = value.substr(0, value.find('='));
-    if (name == "num_warps" || name == "num_stages") {
-      (name == "num_warps" ? options.num_warps : options.num_stages) = std::atoi(value.c_str() + name.size() + 1);
-      continue;
-    }
     const auto& params = kernel.params();
     auto param = std::find_if(params.begin(), params.end(), [&](const KernelParam& p) { return p.name == name; });
+    if (name == "num_warps" || name == "num_stages") {  // perhaps a parameter too
+      (name == "num_warps" ? options.num_warps : options.num_stages) = std::atoi(value.c_str() + name.size() + 1);
+      if (param == params.end()) continue;
+    }
     (param != params.end() && param->is_constexpr ? constexprs : args).push_back(value);
   }
   options = dsl::with_constexprs(options, constexprs);
