@@ -241,8 +241,9 @@ void RegisterPressure::find_streamed(const ir::Block& block) {
 
 // The sums of a product that goes in waves, and what follows from them up to what is kept.
 void RegisterPressure::find_waves(const ir::Op& product) {
-  const int registers = family_of(product).registers(plan_of(product));
-  wave_[product.result()] = registers;
+  const ProductPlan plan = plan_of(product);
+  const int64_t sums = int64_t(plan.instruction->sums_packed()) * family_of(product).registers(plan);
+  wave_[product.result()] = words(product.result()->type, sums);
   wave_[product.operand(2)] = 0;  // nothing: each wave begins anew
   for (const auto& op : product.parent->ops) {
     if (op->results.size() != 1) continue;
@@ -252,7 +253,7 @@ void RegisterPressure::find_waves(const ir::Op& product) {
                       std::count(product.parent->terminator()->operands.begin(),
                                  product.parent->terminator()->operands.end(), op->result()) > 0;
     if (follows && !kept && (op->opcode == Opcode::MmaWait || op->has(ir::Elementwise)))
-      wave_[op->result()] = registers;
+      wave_[op->result()] = words(op->result()->type, sums);
   }
 }
 

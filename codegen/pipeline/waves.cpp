@@ -16,7 +16,7 @@ using namespace ir;
 namespace {
 
 // With fewer sums a thread has room for all of them.
-constexpr int64_t kLeastSums = 96;
+constexpr int64_t kLeastSums = 96;  // registers
 
 bool begins_anew(const Op& product) { return product.operand(3) && constant_integer(product.operand(3)) == 0; }
 
@@ -40,7 +40,7 @@ void multiply_in_waves(Op& loop, Op& product) {
   const Block& body = *loop.regions[0];
   const Type& sums = product.result()->type;
   const int64_t at_once = family_of(product).registers(plan_of(product));
-  const int64_t all = held_elements(sums);
+  const int64_t all = held_elements(sums) / plan_of(product).instruction->sums_packed();
   if (!begins_anew(product) || all < kLeastSums || all <= at_once) return;
   Op* wait = nullptr;
   for (auto& op : body.ops)

@@ -264,8 +264,13 @@ Regs sums_in_flight(Lowering& l, const ir::Value* sums) {
   const llvm::SmallVector<llvm::Value*> words = l.pack(registers, 32);
   return Regs(words.begin(), words.end());
 }
+// ptxas takes the halves of a register for the register itself: it would have them at hand as soon as products begin,
+// and wait for these at once, unless they are those of a copy.
 Regs unpack_sums(Lowering& l, const Regs& sums, Elem elem) {
-  return elem == Elem::F16 ? l.unpack(sums, l.element_type(elem), 2 * int(sums.size())) : sums;
+  if (elem != Elem::F16) return sums;
+  llvm::SmallVector<llvm::Value*> words;
+  for (llvm::Value* word : sums) words.push_back(l.hw("copied_b32", {word}));
+  return l.unpack(words, l.element_type(elem), 2 * int(sums.size()));
 }
 
 // Whether elements of a thread may be one and the same value.

@@ -38,6 +38,20 @@ def long_product(
 
 
 @triton.jit
+def added_products(a_ptr, b_ptr, c_ptr, K, M: tl.constexpr, N: tl.constexpr, BLOCK_K: tl.constexpr, OUT: tl.constexpr):
+    """c = a b, b transposed in memory: products of OUT are added to the sums one by one."""
+    m = tl.arange(0, M)
+    n = tl.arange(0, N)
+    k = tl.arange(0, BLOCK_K)
+    acc = tl.zeros((M, N), OUT)
+    for start in range(0, K, BLOCK_K):
+        a = tl.load(a_ptr + m[:, None] * K + (start + k)[None, :])
+        b = tl.load(b_ptr + n[:, None] * K + (start + k)[None, :])
+        acc += tl.dot(a, b.T, out_dtype=OUT)
+    tl.store(c_ptr + m[:, None] * N + n[None, :], acc)
+
+
+@triton.jit
 def float8_sums(
     a_ptr, b_ptr, c_ptr, K, M: tl.constexpr, N: tl.constexpr, BLOCK_K: tl.constexpr, ADD: tl.constexpr, LIMIT: tl.constexpr,
 ):

@@ -322,7 +322,7 @@ class Bodies {
   }
 
   void call_body(llvm::CallInst& call, const Row& row) {
-    if (row.info.name == "opaque_b32") {  // LLVM has done its work
+    if (row.info.name == "opaque_b32" || row.info.name == "copied_b32") {  // LLVM has done its work
       call.replaceAllUsesWith(call.getArgOperand(0));
       return void(call.eraseFromParent());
     }

@@ -1,6 +1,8 @@
 // Products in loops that compute with each iteration's sums: promoted ones, and such with scales of blocks.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 #include <string_view>
 
@@ -78,6 +80,23 @@ TEST(OwnSums, BeginAheadOfTheFence) {
     const PtxasRun run = assemble(kernel_of("begun_sums").compile(types, options, "sm_90a").ptx, "sm_90a");
     EXPECT_EQ(run.status, 0) << run.log;
     EXPECT_EQ(run.log.find("C75"), run.log.npos) << run.log;
+  }
+}
+
+// Two sums of 16 bits in a register are taken apart once the product is over.
+TEST(OwnSums, SumsOfFloat16AreNotWaitedForAtOnce) {
+  SKIP_WITHOUT_PTXAS();
+  for (const Elem elem : {Elem::F16, Elem::F8E4M3}) {
+    const std::vector<ArgType> types{array(elem), array(elem), array(Elem::F16), number()};
+    for (const auto& [m, n, num_warps] : {std::array{64, 8, 4}, {128, 64, 8}, {128, 128, 4}, {64, 256, 4}}) {
+      SCOPED_TRACE(fmt::format("{} x {}", m, n));
+      const LaunchOptions options{.constexprs = {{"M", m}, {"N", n}, {"BLOCK_K", 64}, {"OUT", Elem::F16}},
+                                  .num_warps = num_warps,
+                                  .num_stages = 3};
+      const PtxasRun run = assemble(kernel_of("added_products").compile(types, options, "sm_90a").ptx, "sm_90a");
+      EXPECT_EQ(run.status, 0) << run.log;
+      EXPECT_EQ(run.log.find("C75"), run.log.npos) << run.log;
+    }
   }
 }
 
