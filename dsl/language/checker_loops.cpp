@@ -165,9 +165,15 @@ void Checker::collect_assigned(std::span<const StmtPtr> statements, const NameSe
   }
 }
 
+// Whether a value or a part of it is not known, as after an error and in a check without types.
+static bool holds_unknown(const Val& v) {
+  const auto* parts = dsl::parts_of(v);
+  return parts ? std::any_of(parts->begin(), parts->end(), holds_unknown) : v.is_poison();
+}
+
 bool Checker::is_no_value(const std::string& name) const {
   auto it = frame_->scope.find(name);
-  return it != frame_->scope.end() && it->second.unusable.empty() && !it->second.value.is_poison() &&
+  return it != frame_->scope.end() && it->second.unusable.empty() && !holds_unknown(it->second.value) &&
          !dsl::can_be_value(it->second.value);
 }
 
@@ -222,7 +228,7 @@ void Checker::bind_carried(const std::vector<Carried>& carried, std::span<const 
     if (c.carried) {
       b.value = *next++;
       keep_shared(c.name, c.value, b.value);
-    } else if (c.value.is_poison()) {
+    } else if (holds_unknown(c.value)) {
       b.value = Val();
     } else {
       b.unusable = fmt::format("'{}' is {} before the loop and assigned in its body, so it has no one value here",
@@ -296,11 +302,11 @@ void Checker::leave_loop(const Stmt& loop, const std::vector<Carried>& carried, 
       keep_shared(c.name, c.value, *next);
       keep_shared(c.name, last.value, *next);
       bind(c.name, *next++, last.loc);
-    } else if (!c.value.is_poison() && last.value.is_poison() && !last.unusable.empty()) {
+    } else if (!holds_unknown(c.value) && last.value.is_poison() && !last.unusable.empty()) {
       frame_->scope[c.name].unusable =
           fmt::format("'{}' is {} before the loop in line {} and may be another value in its body", c.name,
                       dsl::describe(c.value), loop.loc.line);
-    } else if (c.value.is_poison() || last.value.is_poison()) {
+    } else if (holds_unknown(c.value) || holds_unknown(last.value)) {
       bind(c.name, Val(), last.loc);
     } else if (!dsl::same(c.value, last.value)) {
       frame_->scope[c.name].unusable = fmt::format("'{}' is {} before the loop in line {} and {} in its body", c.name,

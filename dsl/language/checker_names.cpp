@@ -54,6 +54,8 @@ constexpr std::pair<const char*, double> kMathConstants[] = {{"pi", std::numbers
                                                              {"inf", std::numeric_limits<double>::infinity()},
                                                              {"nan", std::numeric_limits<double>::quiet_NaN()},
                                                              {"tau", 2 * std::numbers::pi}};
+// Among more names none is looked for that is near: each statement of a long module may have a name that is unknown.
+constexpr size_t kMaxCandidates = 1000;
 // What Triton has and Tegula lacks: a name that looks like one of these is no typing error.
 constexpr std::string_view kTritonOnly = " async_task ";
 constexpr std::string_view kLibdevice = "libdevice.";  ///< before its functions' names in the table
@@ -209,8 +211,9 @@ bool Checker::holds(const std::vector<Condition>& conditions, bool if_unknown) {
 
 std::vector<std::string> Checker::visible_names() const {
   std::vector<std::string> names;
-  for (const auto& [name, binding] : frame_->scope) names.push_back(name);
   const std::vector<std::string>& globals = file_->plan().assigned();
+  if (frame_->scope.size() + globals.size() > kMaxCandidates) return names;
+  for (const auto& [name, binding] : frame_->scope) names.push_back(name);
   names.insert(names.end(), globals.begin(), globals.end());
   for (const Function& f : module().functions) names.push_back(f.name);
   for (const ImportBinding& i : module().imports) names.push_back(i.name);

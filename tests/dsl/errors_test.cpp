@@ -108,6 +108,14 @@ TEST_F(ErrorsTest, UnknownNamesThatMayNotBeReached) {
   expect_works(program);
 }
 
+// A check without types knows that the tuple has two parts, and not what they are.
+TEST_F(ErrorsTest, LoopsCarryTuplesWhosePartsAreNotKnown) {
+  Program program = program_of(
+      "def k(x, n):\n    a = (n, None)\n    b = (n, 0.0)\n    for i in range(n):\n        a = (a[0] + 1, None)\n"
+      "        b = (b[0] * 2, b[1] + 1.0)\n    tl.store(x, a[0] + b[0])\n");
+  program.check();
+}
+
 TEST_F(ErrorsTest, TheGoodKernelsOfAFileServe) {
   Program program = program_of(kAdd + "\n@triton.jit\ndef bad(x):\n    tl.store(x, wrong)\n");
   EXPECT_EQ(message_of<CompileError>([&] { program.kernel("bad").launch(*device_, {1}, {}, x_.as<float>()); }),
