@@ -114,11 +114,16 @@ bool is_bulk_reduction(const std::string& kind, Elem elem) {
 
 constexpr int kMostGroups = 12;  // of warps that wait for each other: by a barrier each of the hardware's 16, 2 to 13
 
-// Whether a loop multiplies beside the program. Without one a program has nothing else to do while boxes are on their
-// way, and is over sooner if its threads store, as measured.
-bool multiplies_in_loops(const Func& func) {
+bool is_in_loop(const Op& op) {
+  for (const Op* around = op.parent->parent; around; around = around->parent->parent)
+    if (around->opcode == Opcode::For || around->opcode == Opcode::While) return true;
+  return false;
+}
+
+// Whether the function multiplies beside the program, anywhere or in a loop.
+bool has_products_beside(const Func& func, bool in_loops) {
   bool found = false;
-  walk(func.body, [&](const Op& op) { found |= op.opcode == Opcode::MmaStart && op.parent->parent; });
+  walk(func.body, [&](const Op& op) { found |= op.opcode == Opcode::MmaStart && (!in_loops || is_in_loop(op)); });
   return found;
 }
 
@@ -151,11 +156,13 @@ class BulkStores {
       if (stores_only && op.operand(0)->type.is_tile()) stores.push_back(&op);
     });
     const GlobalAccesses accesses(func_);
+    const bool pays = func_.bulk_copies() == 2 || has_products_beside(func_, true);
     bool replaced = false;
     for (Op* store : stores) {
       const Loc loc = store->loc;
       const bool combines = store->opcode == Opcode::AtomicRmw;
       const std::string why_not = func_.bulk_copies() == 1          ? "the option bulk_copies forbids it"
+                                  : !pays                           ? kNoLoop
                                   : combines && !is_reduced(*store) ? kNoReduction
                                   : !accesses.has_alone(*store)     ? kNotAlone
                                   : is_of_all_blocks(*store)        ? "one block of the cluster stores for all"
@@ -172,6 +179,10 @@ class BulkStores {
  private:
   static constexpr const char* kNotAlone =
       "the kernel reads the array, writes it elsewhere too, or orders memory for other programs";
+
+  // Without such a loop a program has nothing else to do while boxes are on their way, and is over sooner if its
+  // threads store, as measured.
+  static constexpr const char* kNoLoop = "no loop multiplies beside the program";
 
   static constexpr const char* kNoReduction =
       "bulk reductions order no memory (sem='relaxed' says so), have scope 'gpu' or 'cta', and types that a "
@@ -262,7 +273,7 @@ class BulkStores {
 
 void passes::bulk_stores(Func& func, PassContext& context) {
   if (!context.target.has(Feature::Tma) || (func.num_ctas() > 1 && !is_divided(func)) ||
-      (func.bulk_copies() != 2 && !multiplies_in_loops(func)))
+      (func.bulk_copies() != 2 && !has_products_beside(func, false)))
     return;
   BulkStores(func, context).run();
 }

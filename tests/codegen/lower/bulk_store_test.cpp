@@ -139,6 +139,46 @@ void check(const Product& p, int bulk_copies, const std::string& by, const std::
   }
 }
 
+// ---- Where they do not pay
+
+constexpr const char* kFewProducts = R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def few(c_ptr, a_ptr, b_ptr, n, HOW: tl.constexpr):
+    i = tl.arange(0, 64)
+    at = i[:, None] * 64 + i[None, :]
+    acc = tl.zeros((64, 64), tl.float32)
+    if HOW == 'loop':
+        for k in range(n):
+            acc = tl.dot(tl.load(a_ptr + k * 4096 + at), tl.load(b_ptr + k * 4096 + at), acc)
+    elif HOW == 'branch':
+        if n > 3:
+            acc = tl.dot(tl.load(a_ptr + at), tl.load(b_ptr + at))
+    else:
+        acc = tl.dot(tl.load(a_ptr + at), tl.load(b_ptr + at))
+    tl.store(c_ptr + at, acc)
+)";
+
+// A program that multiplies once has nothing to do beside its stores.
+TEST(BulkStore, ThreadsStoreWhereNoLoopMultiplies) {
+  const Kernel kernel = Program::parse(kFewProducts, "few.py").kernel("few");
+  ArgType matrix{.elem = Elem::F16, .pointer = true, .divisible_by = 16}, result = matrix;
+  result.elem = Elem::F32;
+  const std::vector<ArgType> types{result, matrix, matrix, {.elem = Elem::I32}};
+  auto last = [&](const char* how, int bulk_copies) {
+    const LaunchOptions options{.constexprs = {{"HOW", how}}, .num_warps = 4, .bulk_copies = bulk_copies};
+    return kernel.compile(types, options, "sm_90a", true).transfers.back();
+  };
+  EXPECT_EQ(last("loop", 0).by, "bulk stores");
+  for (const char* how : {"branch", "once"}) {
+    EXPECT_EQ(last(how, 0).by, "stores by threads") << how;
+    EXPECT_EQ(last(how, 0).why_not, "no loop multiplies beside the program") << how;
+    EXPECT_EQ(last(how, 2).by, "bulk stores") << how << ": " << last(how, 2).why_not;
+  }
+}
+
 TEST(BulkStore, ResultsOfProducts) {
   check<float16>({}, 0, "bulk stores", {0, 1, 2});              // tiles in part outside
   check<float>({.loop = false}, 0, "bulk stores", {0, 1});      // the place is where operands were
