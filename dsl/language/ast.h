@@ -182,7 +182,8 @@ struct ModuleStatement {
   std::vector<std::string> names = {};  ///< what it defines; of what is not followed, what it may assign
   std::vector<std::string> words = {};  ///< of its text: of definitions and of what is not followed, blocks included
   std::vector<std::string> sets = {};   ///< of a function: what stands behind `global`
-  std::vector<std::string> head = {}, decorated = {};  ///< words of its head, which has defaults, and of its decorators
+  std::vector<std::string> head = {};   ///< words of its head, which has defaults
+  std::vector<std::string> decorated = {};  ///< of its decorators, which stand ahead of it as NotKnown too
   enum class Of { Nothing, Kernel, Function, Class, Import } of = Of::Nothing;  ///< what is defined
 };
 

@@ -208,9 +208,9 @@ class Checker::ModuleRunner {
     std::vector<Val> values;
     std::vector<std::vector<Reported>> reports;
     bool lost = false;
-    for (const auto& [target, from] : pairs) {
+    for (const auto& pair : pairs) {
       Val value;
-      reports.push_back(attempt([&] { value = checker_.eval(*from); }));
+      reports.push_back(attempt([&] { value = checker_.eval(*pair.second); }));
       if (!is_clean(reports.back())) value = Val();
       if (value.is_poison()) lost = true;
       values.push_back(std::move(value));
@@ -246,13 +246,18 @@ class Checker::ModuleRunner {
     NameSet names;
     names_in(target, names);
     if (truth != Truth::Yes) {
+      NameSet others;
       for (const std::string& name : names) {
         const bool is_decided =
             (scope_.contains(name) || run_.unknown.contains(name)) && !run_.undecided.contains(name);
         const auto other = run_.undecided.find(name);
         if (truth == Truth::Environment && (is_decided || other != run_.undecided.end()))
           run_.left_out[name].emplace_back(name, is_decided ? target.loc : other->second);
-        if (is_decided) return;
+        if (!is_decided) others.insert(name);
+      }
+      if (others.size() < names.size()) {
+        for (const std::string& name : others) set_unknown(name, undecided());
+        return;
       }
     }
     std::vector<Reported> reported = why;
@@ -272,6 +277,7 @@ class Checker::ModuleRunner {
     for (const std::string& name : names) {
       if (!scope_.contains(name)) continue;
       run_.unknown.erase(name);
+      run_.held.erase(name);
       run_.environment.erase(name);
       run_.undecided.erase(name);
       if (read.empty())
@@ -305,12 +311,16 @@ class Checker::ModuleRunner {
       if (!scope_.contains(name) && checker_.is_of_files(name)) set_unknown(name, why);
   }
 
-  /// What the names that the statement mentions hold may have changed.
+  /// What the names that the statement may change hold may be another, and iterators that it mentions may be used up.
   void spoil(const std::vector<Reported>& why) {
+    const NameSet changes = with_held(effects_->changes);
+    NameSet mentions = effects_->mentions;
+    mentions.insert(changes.begin(), changes.end());
     std::set<const void*> lost;
-    for (const std::string& name : effects_->mentions)
+    for (const std::string& name : mentions)
       if (const auto it = scope_.find(name); it != scope_.end())
-        for (const void* part : checker_.changeable_in(it->second.value)) lost.insert(part);
+        for (const void* part : checker_.changeable_in(it->second.value))
+          if (changes.contains(name) || checker_.iterators_.contains(part)) lost.insert(part);
     if (lost.empty()) return;
     std::vector<std::string> names;
     for (const auto& [name, binding] : scope_) {
@@ -325,11 +335,25 @@ class Checker::ModuleRunner {
     }
   }
 
+  /// The names, and those parts of whose values they may hold: `D` of D = unknown(C), or of D = copy(C), may hold C's.
+  NameSet with_held(NameSet names) const {
+    std::vector<std::string> open(names.begin(), names.end());
+    while (!open.empty()) {
+      const auto held = run_.held.find(open.back());
+      open.pop_back();
+      if (held == run_.held.end()) continue;
+      for (const std::string& name : held->second)
+        if (names.insert(name).second) open.push_back(name);
+    }
+    return names;
+  }
+
   void set_unknown(const std::string& name, const std::vector<Reported>& why) {
     if (checker_.file_->given(name)) return;
     Binding binding{Val(), fmt::format("the value of '{}' is not known behind line {}", name, loc_.line), loc_};
     scope_.erase(name);
     if (!run_.frame.readers.empty()) checker_.bind_in_lambdas(name, binding);
+    run_.held[name].insert(effects_->mentions.begin(), effects_->mentions.end());
     if (of_environment_)
       run_.environment.insert(name);
     else
@@ -342,6 +366,7 @@ class Checker::ModuleRunner {
   void forget(const std::string& name) {
     scope_.erase(name);
     run_.unknown.erase(name);
+    run_.held.erase(name);
     run_.environment.erase(name);
     run_.undecided.erase(name);
     run_.left_out.erase(name);

@@ -162,6 +162,7 @@ struct ModuleRun {
   const SourceFile* file = nullptr;
   Frame frame = {};  ///< with the names that have values that are known
   std::map<std::string, std::vector<Reported>, std::less<>> unknown = {};  ///< of other names, why
+  std::map<std::string, NameSet, std::less<>> held = {};  ///< of these, what their values may hold parts of
   NameSet environment = {};  ///< those of them that depend on nothing that the module computes
   std::map<std::string, Loc, std::less<>> undecided = {};    ///< names whose value stands under a condition not known
   std::map<std::string, Places, std::less<>> left_out = {};  ///< values that a name's could depend on

@@ -125,7 +125,7 @@ class Checker::NamesOfNoValue {
     const std::string& name = s.targets[0]->text;
     const auto before = scope.find(name);
     names_.emplace_back(name, before == scope.end() ? std::nullopt : std::optional(before->second));
-    scope[name] = Binding{*value};
+    scope[name] = Binding{*value, {}, {}};
   }
 
  private:

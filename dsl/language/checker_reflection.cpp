@@ -27,6 +27,7 @@ std::vector<std::string> classes_of(const Val& v, bool host) {
   if (tuple && host) return {tuple->is_list ? "python.list" : "python.tuple"};
   if (tuple) return {"tl.tuple", "python.tuple", "python.list", "tl.base_value"};
   if (get_host<DictObject>(v)) return {"python.dict"};
+  if (get_host<ConfigObject>(v)) return {"triton.Config"};
   if (const auto* memory = get_host<PointerObject>(v)) {
     const bool descriptor = memory->launch && memory->launch->is_descriptor(memory->name);
     return {descriptor ? "triton.tools.tensor_descriptor.TensorDescriptor" : "torch.Tensor"};

@@ -15,6 +15,22 @@ constexpr std::string_view kChangers[] = {"__setitem__", "add",        "append",
 /// By which a text changes names that it does not say.
 constexpr std::string_view kReflection[] = {"exec", "globals", "locals", "vars"};
 
+/// Functions and methods that change nothing of what they are given, but that they may use up iterators; and those that
+/// make a function of one, and run it later.
+constexpr std::string_view kReaders[] = {
+    "Config", "Path",      "abs",        "all",        "any",       "bool",    "chr",      "complex", "dict",
+    "divmod", "enumerate", "float",      "format",     "frozenset", "getattr", "hasattr",  "hash",    "hex",
+    "id",     "int",       "isinstance", "issubclass", "iter",      "len",     "list",     "max",     "min",
+    "oct",    "ord",       "pow",        "print",      "range",     "repr",    "reversed", "round",   "set",
+    "slice",  "sorted",    "str",        "sum",        "tuple",     "type",    "zip"};
+constexpr std::string_view kReadingMethods[] = {
+    "Config",  "array",       "as_tensor", "asarray",    "compile", "copy",     "count",   "critical",
+    "debug",   "deepcopy",    "dump",      "dumps",      "encode",  "endswith", "error",   "exception",
+    "format",  "from_tensor", "get",       "getLogger",  "index",   "info",     "isdigit", "items",
+    "join",    "keys",        "log",       "lower",      "lstrip",  "mean",     "partial", "prod",
+    "replace", "rstrip",      "split",     "startswith", "strip",   "sum",      "tensor",  "upper",
+    "values",  "warn",        "warning",   "warn_once",  "wraps",   "write"};
+
 template <size_t n>
 bool contains(const std::string_view (&words)[n], std::string_view word) {
   return std::find(std::begin(words), std::end(words), word) != std::end(words);
@@ -125,12 +141,65 @@ ModulePlan::ModulePlan(const Module& module) {
       d.is_import = s.of == Of::Import && (is_new || d.is_import);
       if (s.of == Of::Function || s.of == Of::Class) d.functions.push_back(i);
       if (s.of == Of::Kernel) continue;  // runs on the device
+      if (s.of == Of::Class) class_words_.insert(s.words.begin(), s.words.end());
       d.words.insert(s.words.begin(), s.words.end());
       d.sets.insert(s.sets.begin(), s.sets.end());
     }
   }
   for (const ModuleStatement& s : module.statements) add_effects(s);
+  for (const Effects& effects : effects_) given_.insert(effects.assigns.begin(), effects.assigns.end());
+  for (size_t i = 0; i < effects_.size(); ++i) effects_[i].changes = changes_of(module.statements[i], effects_[i]);
   make_groups();
+}
+
+bool ModulePlan::has_own(const std::vector<std::string>& words) const {
+  return std::any_of(words.begin(), words.end(), [&](const std::string& word) {
+    const auto d = definitions_.find(word);
+    return d != definitions_.end() && !d->second.is_import;
+  });
+}
+
+bool ModulePlan::only_reads(const Expr& call) const {
+  const Expr& function = *call.children[0];
+  if (function.kind == Expr::Kind::Attribute)
+    return contains(kReadingMethods, function.text) && !class_words_.contains(function.text);
+  const bool calls_back =
+      std::any_of(call.keywords.begin(), call.keywords.end(), [](const Keyword& k) { return k.name == "key"; });
+  return function.kind == Expr::Kind::Name && contains(kReaders, function.text) && !calls_back &&
+         !given_.contains(function.text) && !has_own({function.text});
+}
+
+// What an expression only names, and gives to functions that only read, stays as it is. Names of a comprehension stand
+// for parts of what others hold: there any call counts for all of it.
+void ModulePlan::add_changes(const Expr& e, NameSet& names) const {
+  if (e.kind == Expr::Kind::Call && !only_reads(e)) return names_in(e, names);
+  if (e.kind == Expr::Kind::Comprehension) {
+    NameSet within;
+    each_child(e, [&](const Expr& child) { add_changes(child, within); });
+    return within.empty() ? void() : names_in(e, names);
+  }
+  each_child(e, [&](const Expr& child) { add_changes(child, names); });
+}
+
+NameSet ModulePlan::changes_of(const ModuleStatement& s, const Effects& effects) const {
+  NameSet names;
+  if (s.kind == ModuleStatement::Kind::Test) {
+    for (const Condition& c : s.conditions) add_changes(*c.value, names);
+  } else if (s.kind == ModuleStatement::Kind::NotKnown && !s.decorated.empty()) {
+    if (has_own(s.decorated)) names.insert(s.decorated.begin(), s.decorated.end());  // others' have no effect
+  } else if (s.kind == ModuleStatement::Kind::Run && s.statement->body.empty() && s.statement->orelse.empty() &&
+             s.statement->kind != Stmt::Kind::Foreign) {
+    for (const ExprPtr& target : s.statement->targets)
+      if (target->kind != Expr::Kind::Name || s.statement->kind == Stmt::Kind::AugAssign) names_in(*target, names);
+    for (const Expr* e : {s.statement->value.get(), s.statement->message.get()})
+      if (e) add_changes(*e, names);
+    for (const Condition& c : s.conditions) add_changes(*c.value, names);
+  } else {
+    return effects.mentions;
+  }
+  names = closure(std::move(names));
+  std::erase_if(names, [&](const std::string& name) { return !effects.mentions.contains(name); });
+  return names;
 }
 
 NameSet ModulePlan::closure(NameSet names) const {
@@ -158,16 +227,13 @@ void ModulePlan::add_effects(const ModuleStatement& s) {
   if (s.kind == ModuleStatement::Kind::NotKnown) {
     effects.assigns.insert(s.names.begin(), s.names.end());
     effects.mentions.insert(s.words.begin(), s.words.end());
+    effects.mentions.insert(s.decorated.begin(), s.decorated.end());
   }
   if (s.kind == ModuleStatement::Kind::Define) {
     effects.mentions.insert(s.names.begin(), s.names.end());
     effects.mentions.insert(s.head.begin(), s.head.end());
     // A function of the file may make anything of what it decorates.
-    const bool is_changed = s.of != ModuleStatement::Of::Kernel &&
-                            std::any_of(s.decorated.begin(), s.decorated.end(), [&](const std::string& word) {
-                              const auto d = definitions_.find(word);
-                              return d != definitions_.end() && !d->second.is_import;
-                            });
+    const bool is_changed = s.of != ModuleStatement::Of::Kernel && has_own(s.decorated);
     if (is_changed) effects.assigns.insert(s.names.begin(), s.names.end());
     effects_.push_back(std::move(effects));
     return;
@@ -192,8 +258,8 @@ void ModulePlan::make_groups() {
   for (Effects& effects : effects_) {
     const bool any = std::any_of(effects.mentions.begin(), effects.mentions.end(),
                                  [](const std::string& word) { return contains(kReflection, word); });
-    if (any) effects.assigns = effects.mentions = known;
-    for (NameSet* names : {&effects.mentions, &effects.assigns, &effects.touches}) keep_known(*names);
+    if (any) effects.assigns = effects.mentions = effects.changes = known;
+    for (NameSet* names : {&effects.mentions, &effects.changes, &effects.assigns, &effects.touches}) keep_known(*names);
     NameSet all = effects.mentions;
     all.insert(effects.assigns.begin(), effects.assigns.end());
     all.insert(effects.touches.begin(), effects.touches.end());
@@ -226,10 +292,7 @@ bool ModulePlan::calls_own(const Expr& e) const {
   NameSet names, touched;
   names_in(e, names);
   touched_by(e, touched);
-  return !touched.empty() || std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-    const auto d = definitions_.find(name);
-    return d != definitions_.end() && !d->second.is_import;
-  });
+  return !touched.empty() || has_own({names.begin(), names.end()});
 }
 
 std::vector<size_t> ModulePlan::functions_of(std::string_view name) const {

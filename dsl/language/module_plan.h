@@ -16,8 +16,9 @@ void names_in(const Expr& e, NameSet& names);
 
 /// What a statement may do to names.
 struct Effects {
-  NameSet mentions;  ///< all that stand in it, and in functions and classes that it mentions, and so on: it may change
-                     ///< the lists, dicts and iterators that these hold
+  NameSet mentions;  ///< all that stand in it, and in functions and classes that it mentions, and so on: it may use up
+                     ///< the iterators that these hold
+  NameSet changes;   ///< those of them whose lists and dicts it may change
   NameSet assigns;   ///< those that may have another value behind it, `global` of such functions included
   NameSet touches;   ///< those of which it assigns a part or calls a method that changes what it is called on
 };
@@ -52,10 +53,17 @@ class ModulePlan {
   /// All that the names lead to by definitions.
   NameSet closure(NameSet names) const;
   void add_effects(const ModuleStatement& statement);
+  NameSet changes_of(const ModuleStatement& statement, const Effects& effects) const;
+  void add_changes(const Expr& e, NameSet& names) const;
+  bool only_reads(const Expr& call) const;
+  /// Whether any is a function or a class of the file.
+  bool has_own(const std::vector<std::string>& words) const;
   void make_groups();
 
   std::vector<Effects> effects_;
   std::map<std::string, Definition, std::less<>> definitions_;
+  NameSet given_;          ///< names that statements assign
+  NameSet class_words_{};  ///< of the file's classes
   std::vector<std::string> assigned_;
   std::map<std::string, size_t, std::less<>> groups_;  ///< of what is assigned or touched
   std::vector<std::vector<size_t>> statements_;

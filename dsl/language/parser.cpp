@@ -487,7 +487,10 @@ class ModuleParser : private BlockParser {
     const LogicalLine& line = lines_[next_];
     const bool is_class = line.word() == "class";
     const size_t name = word_after(line, line.word().size()), end = end_of_block(next_);
-    if (first_decorator < next_ && !is_kernel) add_not_known(first_decorator, next_, {});
+    if (first_decorator < next_ && !is_kernel) {
+      add_not_known(first_decorator, next_, {});
+      module_.statements.back().decorated = std::exchange(module_.statements.back().words, {});
+    }
     ModuleStatement s{.kind = ModuleStatement::Kind::Define, .loc = line.loc(0, line.word().size())};
     s.conditions = conditions();
     s.of = is_kernel ? Of::Kernel : is_class ? Of::Class : Of::Function;
