@@ -159,7 +159,11 @@ run_tutorials() {
 # ---- compute-sanitizer: several programs at a time; what it says counts even where the time ran out.
 sanitize() { # sanitize TOOL NAME LIMIT COMMAND...: its log, exit status and seconds
   local log=$scratch/sanitizer/$1.$2 start=$SECONDS status
-  TEGULA_TUNING=pinned timeout -k 5 "$3" "$sanitizer" --tool "$1" --error-exitcode 77 "${@:4}" >"$log" 2>&1 </dev/null
+  local options=()
+  # Links that are tried for more programs than the registers allow are refused by the driver, which is no error.
+  [ "$1" != memcheck ] || options=(--report-api-errors no)
+  TEGULA_TUNING=pinned timeout -k 5 "$3" "$sanitizer" --tool "$1" "${options[@]}" --error-exitcode 77 "${@:4}" \
+    >"$log" 2>&1 </dev/null
   status=$?
   echo "$status $((SECONDS - start))" >"$log.status"
 }
