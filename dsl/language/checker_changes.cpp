@@ -249,22 +249,30 @@ void Checker::set_item(const Val& object, Val key, Val item, const Expr& base) {
 
 // ---- Statements of host code
 
-// False where the target is no entry of a list or dict.
-bool Checker::host_assign_item(const Expr& target, const Val& item) {
-  if (target.children.size() != 2) return false;
-  const Val object = eval(*target.children[0]);
-  if (object.is_poison() || item.is_poison()) return lost_ = true;
-  const auto* dict = get_host<DictObject>(object);
-  if (!dict && !object.is<dsl::TupleVal>()) {
-    error(target.loc, fmt::format("cannot assign to an element of {}", dsl::describe(object)));
-    return true;
-  }
-  const Val key = host_key(object, target);
-  if (key.is_poison()) return lost_ = true;
-  if (dict)
-    set_item(object, key, item, *target.children[0]);
+// Nothing where the target is no entry, poison after an error.
+std::optional<Checker::Entry> Checker::host_entry(const Expr& target) {
+  if (target.kind != Expr::Kind::Subscript || target.children.size() != 2) return std::nullopt;
+  Entry entry{eval(*target.children[0]), Val()};
+  if (entry.container.is_poison()) return entry;
+  if (get_host<DictObject>(entry.container) || entry.container.is<dsl::TupleVal>())
+    entry.key = host_key(entry.container, target);
   else
-    set_element(object, key, item, target);
+    error(target.loc, fmt::format("cannot assign to an element of {}", dsl::describe(entry.container)));
+  return entry;
+}
+
+void Checker::set_entry(const Entry& entry, Val item, const Expr& target) {
+  if (get_host<DictObject>(entry.container))
+    set_item(entry.container, entry.key, std::move(item), *target.children[0]);
+  else
+    set_element(entry.container, entry.key, std::move(item), target);
+}
+
+bool Checker::host_assign_item(const Expr& target, const Val& item) {
+  const std::optional<Entry> entry = host_entry(target);
+  if (!entry) return false;
+  if (entry->key.is_poison() || item.is_poison()) return lost_ = true;
+  set_entry(*entry, item, target);
   return true;
 }
 
@@ -280,16 +288,11 @@ Val Checker::host_key(const Val& object, const Expr& target) {
 // d[key] += value: the container, the key and the value, in this order.
 bool Checker::host_augment_item(const Stmt& s) {
   const Expr& target = *s.targets[0];
-  if (target.kind != Expr::Kind::Subscript || target.children.size() != 2) return false;
-  const Val object = eval(*target.children[0]);
-  if (object.is_poison()) return lost_ = true;
-  const auto* dict = get_host<DictObject>(object);
-  if (!dict && !object.is<dsl::TupleVal>()) {
-    error(target.loc, fmt::format("cannot assign to an element of {}", dsl::describe(object)));
-    return true;
-  }
-  const Val key = host_key(object, target);
+  const std::optional<Entry> entry = host_entry(target);
+  if (!entry) return false;
+  const auto& [object, key] = *entry;
   if (key.is_poison()) return lost_ = true;
+  const auto* dict = get_host<DictObject>(object);
   sema_.at(target.loc);
   const Val* found = dict ? dict->find(key) : nullptr;
   if (dict && !found) return error(target.children[1]->loc, fmt::format("a dict has no '{}'", dsl::text_of(key))), true;
@@ -299,10 +302,7 @@ bool Checker::host_augment_item(const Stmt& s) {
   if (augment_in_place(before, s.text, value, target)) return true;
   Val item = eval_binary(s.text, before, value, s.loc);
   if (item.is_poison()) return lost_ = true;
-  if (dict)
-    set_item(object, key, std::move(item), *target.children[0]);
-  else
-    set_element(object, key, std::move(item), target);
+  set_entry(*entry, std::move(item), target);
   return true;
 }
 

@@ -62,8 +62,8 @@ class ModulePlan {
 
   std::vector<Effects> effects_;
   std::map<std::string, Definition, std::less<>> definitions_;
-  NameSet given_;          ///< names that statements assign
-  NameSet class_words_{};  ///< of the file's classes
+  NameSet given_;        ///< names that statements assign
+  NameSet class_words_;  ///< of the file's classes
   std::vector<std::string> assigned_;
   std::map<std::string, size_t, std::less<>> groups_;  ///< of what is assigned or touched
   std::vector<std::vector<size_t>> statements_;

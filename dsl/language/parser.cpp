@@ -8,9 +8,9 @@
 #include <set>
 #include <unordered_map>
 
-#include "dsl/language/block_parser.h"
 #include "dsl/language/grammar.h"
 #include "dsl/language/grammar_support.h"
+#include "dsl/language/module_statements.h"
 #include "dsl/language/splitter.h"
 
 namespace tegula::language {
@@ -18,10 +18,10 @@ namespace tegula::language {
 namespace {
 
 /// Reads the host side of a file: which functions are kernels, imports, globals and the conditions they stand under.
-class ModuleParser : private BlockParser {
+class ModuleParser : private ModuleStatements {
  public:
   ModuleParser(std::string_view text, const std::string* file, Diagnostics& diags)
-      : BlockParser(split(text, file), diags) {
+      : ModuleStatements(split(text, file), diags) {
     module_.file = file;
   }
 
@@ -296,270 +296,10 @@ class ModuleParser : private BlockParser {
     return !wrapped_.empty() && wrapped_.count(std::string(def.word(word_after(def, 3))));
   }
 
-  // ---- Statements of the module. A block under `if` holds them under a condition; that of a `try` is taken to run to
-  // its end, so that its `except` never runs.
-
-  /// A block of the module around a line.
-  struct Branch {
-    int indent;
-    std::vector<Condition> conditions;
-    bool whole = false;  ///< a loop, which is one statement with its block
-  };
-
-  void leave_branches(const LogicalLine& line) {
-    const std::string_view word = line.word();
-    const bool goes_on = word == "elif" || word == "else" || word == "except" || word == "finally";
-    while (!branches_.empty() &&
-           (line.indent < branches_.back().indent || (line.indent == branches_.back().indent && !goes_on)))
-      branches_.pop_back();
-  }
-
-  /// Whether the line begins a block of the module that lines below it make up.
-  bool enter_branch(const LogicalLine& line) {
-    const std::string_view word = line.word();
-    static constexpr std::string_view kWords[] = {"if",      "elif", "else",  "try", "except",
-                                                  "finally", "for",  "while", "with"};
-    const bool has_block = more_behind(line.indent);
-    const bool goes_on = !branches_.empty() && branches_.back().indent == line.indent;
-    if (in_whole(goes_on)) return true;
-    if (std::find(std::begin(kWords), std::end(kWords), word) == std::end(kWords)) {
-      if (has_block) begin_whole(line, {});  // `match`, `async for`
-      return has_block;
-    }
-    if (word == "for" || word == "while") {
-      begin_whole(line, parse_host_line());
-      return true;
-    }
-    Branch branch{line.indent, {}};
-    if (goes_on) {
-      branch = std::move(branches_.back());
-      branches_.pop_back();
-      if (!branch.conditions.empty()) branch.conditions.back().holds = false;
-    }
-    if (word == "except") {
-      auto never = std::make_shared<Expr>();
-      never->kind = Expr::Kind::False;
-      branch.conditions.push_back({std::move(never), true});
-    } else if (word == "finally" && branch.conditions.size() > 0) {
-      branch.conditions.clear();
-    }
-    if (word == "if" || word == "elif") {
-      Diagnostics ignored;
-      auto s = line.errors.empty() ? parse_statement(line, line.pieces[0].first, line.pieces[0].second, ignored)
-                                   : std::nullopt;
-      const bool is_found = s && s->stmt && s->stmt->value;
-      std::shared_ptr<const Expr> condition;
-      if (is_found)
-        condition = std::move(s->stmt->value);
-      else
-        condition = unknown_condition(line);
-      branch.conditions.push_back({std::move(condition), true});
-      branches_.push_back(std::move(branch));
-      module_.statements.push_back(
-          {.kind = ModuleStatement::Kind::Test, .loc = line.loc(0, word.size()), .conditions = conditions()});
-      if (!is_found) add_not_known(next_, next_ + 1, {});
-      return has_block;
-    }
-    if (word == "with") enter_context(line);
-    branches_.push_back(std::move(branch));
-    return has_block;
-  }
-
-  /// One that is never evaluated.
-  static std::shared_ptr<const Expr> unknown_condition(const LogicalLine& line) {
-    auto e = std::make_shared<Expr>();
-    e->kind = Expr::Kind::Ellipsis;
-    e->loc = line.loc(0, line.text.size());
-    return e;
-  }
-
-  /// Whether the line belongs to a statement that has been taken with its block.
-  bool in_whole(bool goes_on) const {
-    for (const Branch& b : branches_)
-      if (b.whole && (&b != &branches_.back() || !goes_on || lines_[next_].word() == "else")) return true;
-    return false;
-  }
-
-  /// At a line whose block is one statement with it: what it parses to, if it does.
-  void begin_whole(const LogicalLine& line, std::vector<StmtPtr> statements) {
-    const size_t end = end_of_block(next_);
-    const bool is_followed = !statements.empty() && std::none_of(statements.begin(), statements.end(), holds_foreign);
-    if (!is_followed) {
-      add_not_known(next_, end, assigned_in(next_, end));
-    } else {
-      for (StmtPtr& s : statements) add_statement(std::move(s));
-    }
-    branches_.push_back({line.indent, {}, true});
-  }
-
-  static bool holds_foreign(const StmtPtr& s) {
-    return s->kind == Stmt::Kind::Foreign || std::any_of(s->body.begin(), s->body.end(), holds_foreign) ||
-           std::any_of(s->orelse.begin(), s->orelse.end(), holds_foreign);
-  }
-
-  /// `with f(x) as y:` is f(x), and y is not known. Its block is taken to run to its end.
-  void enter_context(const LogicalLine& line) {
-    Diagnostics ignored;
-    auto s = line.errors.empty() ? parse_statement(line, line.pieces[0].first, line.pieces[0].second, ignored)
-                                 : std::nullopt;
-    std::vector<std::string> given;
-    const std::vector<std::string> words = words_in(line.text.substr(0, line.text.find(':')));
-    for (size_t i = 1; i < words.size(); ++i)
-      if (words[i - 1] == "as") given.push_back(words[i]);
-    if (!s || !s->stmt) return add_not_known(next_, next_ + 1, std::move(given));
-    s->stmt->kind = Stmt::Kind::Expr;
-    add_statement(std::move(s->stmt));
-    if (!given.empty()) {
-      add_not_known(next_, next_ + 1, std::move(given));
-      module_.statements.back().words.clear();
-    }
-  }
-
-  std::vector<Condition> conditions() const {
-    std::vector<Condition> all;
-    for (const Branch& b : branches_) all.insert(all.end(), b.conditions.begin(), b.conditions.end());
-    return all;
-  }
-
-  void add_statement(StmtPtr s) {
-    const Loc loc = s->loc;
-    module_.statements.push_back(
-        {.kind = ModuleStatement::Kind::Run, .loc = loc, .statement = std::move(s), .conditions = conditions()});
-  }
-
-  void add_not_known(size_t begin, size_t end, std::vector<std::string> names) {
-    const LogicalLine& line = lines_[begin];
-    module_.statements.push_back({.kind = ModuleStatement::Kind::NotKnown,
-                                  .loc = line.loc(0, line.text.size()),
-                                  .conditions = conditions(),
-                                  .names = std::move(names),
-                                  .words = words_of(begin, end)});
-  }
-
-  /// Behind the last line of the block that the line has, if any.
-  size_t end_of_block(size_t line) const {
-    size_t end = line + 1;
-    while (end < lines_.size() && lines_[end].indent > lines_[line].indent) ++end;
-    return end;
-  }
-
-  static std::vector<std::string> words_in(std::string_view text) {
-    std::vector<std::string> words;
-    for (size_t at = 0; at < text.size();) {
-      size_t end = at;
-      while (end < text.size() && is_word_char(text[end])) ++end;
-      if (end > at && is_word_start(text[at])) words.emplace_back(text.substr(at, end - at));
-      at = std::max(end, at + 1);
-    }
-    return words;
-  }
-
-  /// Each once.
-  std::vector<std::string> words_of(size_t begin, size_t end) const {
-    std::set<std::string> words;
-    for (size_t i = begin; i < end; ++i)
-      for (std::string& word : words_in(lines_[i].text)) words.insert(std::move(word));
-    return {words.begin(), words.end()};
-  }
-
-  /// What lines that are not followed may assign, by their text: what stands ahead of '=', and in heads of statements.
-  std::vector<std::string> assigned_in(size_t begin, size_t end) const {
-    std::set<std::string> names;
-    for (size_t i = begin; i < end; ++i) {
-      const std::string& text = lines_[i].text;
-      size_t last = 0;
-      for (size_t at = text.find('='); at != text.npos; at = text.find('=', at + 1)) {
-        const bool compares =
-            (at + 1 < text.size() && text[at + 1] == '=') ||
-            (at > 0 && (text[at - 1] == '=' || text[at - 1] == '!' || text[at - 1] == '<' || text[at - 1] == '>'));
-        if (!compares) last = at;
-      }
-      static constexpr std::string_view kHeads[] = {"for", "with", "case", "del", "import", "from", "async"};
-      if (std::find(std::begin(kHeads), std::end(kHeads), lines_[i].word()) != std::end(kHeads)) last = text.size();
-      for (std::string& word : words_in(std::string_view(text).substr(0, last))) names.insert(std::move(word));
-    }
-    return {names.begin(), names.end()};
-  }
-
-  /// At the line of a function or a class of the module, with its decorators.
-  void define(size_t first_decorator, bool is_kernel) {
-    using Of = ModuleStatement::Of;
-    const LogicalLine& line = lines_[next_];
-    const bool is_class = line.word() == "class";
-    const size_t name = word_after(line, line.word().size()), end = end_of_block(next_);
-    if (first_decorator < next_ && !is_kernel) {
-      add_not_known(first_decorator, next_, {});
-      module_.statements.back().decorated = std::exchange(module_.statements.back().words, {});
-    }
-    ModuleStatement s{.kind = ModuleStatement::Kind::Define, .loc = line.loc(0, line.word().size())};
-    s.conditions = conditions();
-    s.of = is_kernel ? Of::Kernel : is_class ? Of::Class : Of::Function;
-    s.names.emplace_back(line.word(line.word() == "async" ? word_after(line, name + 3) : name));
-    s.words = words_of(next_, end);
-    if (!is_kernel) s.head = words_of(next_, next_ + 1);
-    for (size_t i = next_; i < end; ++i)
-      if (const std::vector<std::string> words = words_in(lines_[i].text);
-          std::find(words.begin(), words.end(), "global") != words.end())
-        s.sets.insert(s.sets.end(), words.begin(), words.end());
-    if (in_whole(false)) {  // the loop around it is not followed
-      s.kind = ModuleStatement::Kind::NotKnown;
-      s.of = Of::Nothing;
-    }
-    module_.statements.push_back(std::move(s));
-    if (first_decorator < next_) module_.statements.back().decorated = words_of(first_decorator, next_);
-  }
-
-  /// A line of the module that begins no block, and what stands behind the head of a block in its line.
-  void module_statement(const LogicalLine& line) {
-    if (in_whole(false)) return;
-    if (!line.errors.empty()) return add_not_known(next_, next_ + 1, assigned_in(next_, next_ + 1));
-    const std::string_view word = line.word();
-    static constexpr std::string_view kHeads[] = {"if", "elif", "else", "try", "except", "finally", "with"};
-    bool is_head = std::find(std::begin(kHeads), std::end(kHeads), word) != std::end(kHeads);
-    for (auto [begin, end] : line.pieces) {
-      if (std::exchange(is_head, false)) begin = end_of_head(line, begin, end);
-      if (begin < end) module_piece(line, begin, end);
-    }
-  }
-
-  /// Behind the ':' of a head, with which the piece of a line begins.
-  size_t end_of_head(const LogicalLine& line, size_t begin, size_t end) const {
-    Diagnostics ignored;
-    const auto s = parse_statement(line, begin, end, ignored);
-    if (s && s->form != Statement::Form::Simple) return s->end < end ? word_after(line, s->end) : end;
-    const size_t colon = line.text.find(':', begin);  // `try:` and the like
-    return colon < end ? std::min(end, word_after(line, colon + 1)) : end;
-  }
-
-  void module_piece(const LogicalLine& line, size_t begin, size_t end) {
-    Diagnostics ignored;
-    auto s = parse_statement(line, begin, end, ignored);
-    const Loc loc = line.loc(begin, end);
-    if (s && !s->imports.empty()) {
-      ModuleStatement import{.kind = ModuleStatement::Kind::Define, .loc = loc};
-      import.conditions = conditions();
-      import.of = ModuleStatement::Of::Import;
-      for (const ImportBinding& b : s->imports) import.names.push_back(b.name);
-      module_.statements.push_back(std::move(import));
-      return;
-    }
-    if (s && s->form == Statement::Form::Simple && s->stmt) {
-      const Stmt& stmt = *s->stmt;
-      const bool is_text = stmt.kind == Stmt::Kind::Expr && stmt.value->kind == Expr::Kind::String;
-      if (stmt.kind != Stmt::Kind::Pass && !is_text) add_statement(std::move(s->stmt));
-      return;
-    }
-    const std::string_view text = std::string_view(line.text).substr(begin, end - begin);
-    add_not_known(next_, next_ + 1,
-                  text.starts_with("global") ? std::vector<std::string>() : assigned_in(next_, next_ + 1));
-  }
-
-  Module module_;
   std::vector<ImportBinding> inner_imports_;
   std::unordered_map<std::string, std::string> paths_, inner_paths_;  // of imports, by name
   std::set<std::string> wrapped_;
   std::set<size_t> methods_;  // which of the functions stand in a class
-  std::vector<Branch> branches_;
 };
 
 // Where the text stops being UTF-8 without NULs; its size if it does not.
