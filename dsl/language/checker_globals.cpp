@@ -420,7 +420,7 @@ std::optional<Val> Checker::global_value(const std::string& name, const Expr& us
     if (!run.is_finished)
       run.read_left_out.insert(run.read_left_out.end(), others->second.begin(), others->second.end());
     else
-      for (const auto& [other, loc] : others->second) warn_undecided(other, loc);
+      for (const auto& [other, loc] : others->second) warn_undecided(other, loc, other);
   }
   const size_t before = diags_.size();
   Val value;
@@ -442,6 +442,11 @@ std::optional<Val> Checker::global_value(const std::string& name, const Expr& us
   }
   if (untyped_) diags_.soften(before);
   return value;
+}
+
+bool Checker::is_undecided(const std::string& name) {
+  const auto group = file_->plan().group_of(name);
+  return group && module_run(*group).undecided.contains(name);
 }
 
 bool Checker::changes_behind(const Expr& e, Loc loc) const {

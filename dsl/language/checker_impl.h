@@ -107,7 +107,8 @@ class Checker {
   template <class Body>
   auto in_file(const SourceFile* file, const Body& body);
   /// That another value of a global counts for want of knowing the condition of the one that stands there.
-  void warn_undecided(const std::string& name, Loc loc);
+  /// `given`: the global that decides where it is given.
+  void warn_undecided(const std::string& name, Loc loc, const std::string& given);
   /// What a name of the module stands for, imports included; nothing if it has none. `use` is where it is asked for.
   std::optional<Val> module_name(const std::string& name, const Expr& use);
   std::optional<Val> import_value(const ImportBinding& import, const std::string& name, const Expr& use);
@@ -158,7 +159,14 @@ class Checker {
   Val module_member(const FunctionRef& module, const Expr& e, bool called = false);
   std::optional<Val> resolve_path(std::string_view path) const;
   std::vector<std::string> visible_names() const;
+  /// The last definition of a kernel or helper whose conditions may hold; those that may be the one too are warned of.
   const Function* find_jit(std::string_view name);
+  /// A function's value, or what its name is assigned behind it, where it is not known which of both is done.
+  Val kernel_or_undecided(const Function& function, const Expr& use);
+  /// A name in the conditions of a definition that other files give, else its own.
+  std::string name_in_condition(const Function& function) const;
+  /// Whether a global has a value only under a condition that is not known.
+  bool is_undecided(const std::string& name);
   /// Whether conditions of the module hold; `if_unknown` is taken for what host code does not tell.
   bool holds(const std::vector<Condition>& conditions, bool if_unknown);
   void bind(const std::string& name, Val value, Loc loc);

@@ -197,9 +197,27 @@ void Checker::watch_parameters() {
 
 const Function* Checker::find_jit(std::string_view name) {
   const std::vector<Function>& functions = module().functions;
-  for (size_t i = functions.size(); i-- > 0;)  // a later definition wins
-    if (functions[i].name == name && holds(functions[i].conditions, true)) return &functions[i];
-  return nullptr;
+  const Function* found = nullptr;
+  for (size_t i = functions.size(); i-- > 0;) {  // a later definition wins
+    if (functions[i].name != name || !holds(functions[i].conditions, true)) continue;
+    if (found)
+      warn_undecided(std::string(name), functions[i].loc, name_in_condition(*found));
+    else
+      found = &functions[i];
+    if (holds(functions[i].conditions, false)) break;
+  }
+  return found;
+}
+
+std::string Checker::name_in_condition(const Function& function) const {
+  for (const Condition& c : function.conditions) {
+    NameSet names;
+    names_in(*c.value, names);
+    for (const std::string& name : names)
+      for (const ImportBinding& import : module().imports)
+        if (import.name == name && !resolve_path(import.path)) return name;
+  }
+  return function.name;
 }
 
 bool Checker::holds(const std::vector<Condition>& conditions, bool if_unknown) {
@@ -269,17 +287,18 @@ std::optional<Val> Checker::enclosing_name(const Expr& e) {
   return value;
 }
 
-void Checker::warn_undecided(const std::string& name, Loc loc) {
+void Checker::warn_undecided(const std::string& name, Loc loc, const std::string& given) {
   if (untyped_ || !undecided_.insert(name).second) return;
   diags_.warning(loc, fmt::format("this value of '{}' is left out: its condition cannot be evaluated", name))
-      .with_hint(fmt::format("--global {}=VALUE gives the value", name));
+      .with_hint(
+          fmt::format("--global {}=VALUE gives {}", given, given == name ? "the value" : "that of the condition"));
 }
 
 std::optional<Val> Checker::module_name(const std::string& name, const Expr& use) {
   if (const Constexpr* given = file_->given(name)) return dsl::to_val(*given);
   if (const auto value = global_value(name, use, false)) return *value;
   const Module& m = module();
-  if (const Function* f = find_jit(name)) return FunctionRef{Kind::Jit, f->name, f, file_};
+  if (const Function* f = find_jit(name)) return kernel_or_undecided(*f, use);
   for (bool star : {false, true}) {
     for (size_t i = m.imports.size(); i-- > 0;)
       if ((m.imports[i].name == "*") == star)
@@ -289,6 +308,14 @@ std::optional<Val> Checker::module_name(const std::string& name, const Expr& use
     if (auto type = class_value(name)) return type;
   }
   return global_value(name, use, true);
+}
+
+Val Checker::kernel_or_undecided(const Function& function, const Expr& use) {
+  if (!holds(function.conditions, false) && is_undecided(function.name)) {  // ahead of the function that is an error
+    warn_undecided(function.name, function.loc, name_in_condition(function));
+    if (const auto assigned = global_value(function.name, use, true)) return *assigned;
+  }
+  return FunctionRef{Kind::Jit, function.name, &function, file_};
 }
 
 Val Checker::value_of(const std::string& name) {

@@ -10,6 +10,7 @@
 
 #include "bindings/tegula.h"
 #include "runtime/package/package.h"
+#include "tests/expect_contains.h"
 
 namespace {
 
@@ -36,8 +37,6 @@ def tuned(x, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(x + i, 2 * tl.load(x + i, mask=i < n), mask=i < n)
 )";
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE(std::string(text).find(part), std::string::npos) << (text)
 
 tegula_options options_with(const tegula_constexpr& constexpr_) {
   tegula_options options{};

@@ -10,6 +10,7 @@
 
 #include "dsl/tegula.h"
 #include "runtime/tuning/tuning_store.h"
+#include "tests/expect_contains.h"
 #include "tests/message_of.h"
 #include "tests/runtime/fake_gpu.h"
 
@@ -24,8 +25,6 @@ def scale(out, x, n, BLOCK: tl.constexpr, FACTOR: tl.constexpr = 2):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(out + i, tl.load(x + i, mask=i < n) * FACTOR, mask=i < n)
 )";
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 class Tuner : public testing::Test {
  protected:

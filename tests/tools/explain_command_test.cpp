@@ -1,5 +1,6 @@
 // label: device
 // `tegula explain` as a user runs it.
+#include "tests/expect_contains.h"
 #include "tests/tools/command_fixture.h"
 
 namespace tegula {
@@ -8,8 +9,6 @@ namespace {
 const std::string kArguments =
     "--grid 'cdiv(n, BLOCK)' --arg x='*f32' --arg y='*f32' --arg out='*f32' --arg n=1000000 "
     "--constexpr BLOCK=1024 --target sm_80";
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 TEST_F(Command, ExplainsALaunchWithoutData) {
   const CommandResult r = tegula("explain add.py::add " + kArguments + " --svg roofline.svg");

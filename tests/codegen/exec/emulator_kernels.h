@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "codegen/exec/emulator.h"
+#include "tests/expect_contains.h"
 #include "tests/message_of.h"
 
 namespace tegula {
@@ -187,8 +188,6 @@ inline void tell_planted(size_t found, size_t planted) {
   const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
   fmt::print("planted faults: {:>3} of {:>3} found, {}.{}\n", found, planted, test.test_suite_name(), test.name());
 }
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE(std::string(text).find(part), std::string::npos) << (text)
 
 /// A fault planted in code by hand.
 struct PlantedFault {

@@ -25,6 +25,7 @@
 #include "dsl/language/parser.h"
 #include "dsl/semantics/sema.h"
 #include "runtime/base/elem.h"
+#include "tests/expect_contains.h"
 
 namespace tegula::language {
 namespace {
@@ -356,6 +357,43 @@ TEST(Checker, GlobalsUnderConditions) {
       << out;
   EXPECT_NE(out.find("hint: --global C=VALUE gives the value"), out.npos) << out;
   unsetenv("TEGULA_TEST_NAME");
+}
+
+// Helpers whose condition other files decide: the last definition is taken, and the others are told of.
+TEST(Checker, FunctionsUnderConditions) {
+  const std::string head = "import triton\nimport triton.language as tl\nfrom elsewhere.utils import FAST\n";
+  const std::string twice = "@triton.jit\ndef f(x):\n    return x * 2\n",
+                    again = "@triton.jit\ndef f(x):\n    return x * 3\n";
+  const std::string kernel = "@triton.jit\ndef k(x):\n    tl.store(x, f(tl.load(x)))\n";
+  auto indented = [](std::string text) {
+    for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) text.insert(at, "    ");
+    return text;
+  };
+  auto checked = [&](const std::string& definitions, std::vector<ConstexprArg> given = {}) {
+    Diagnostics diags;
+    SourceFile source(head + definitions + kernel, "test.py", diags, std::move(given));
+    const auto [name, spec] = parse_spec("k x=*f32");
+    const auto func = check(source, name, spec, diags);
+    return (func ? ir::print(*func) : "") + diags.render();
+  };
+  const std::string hint = "hint: --global FAST=VALUE gives that of the condition";
+  const std::string both = "if FAST:\n" + indented(twice) + "else:\n" + indented(again);
+  std::string out = checked(both);
+  EXPECT_CONTAINS(out, "value = 3.0");
+  EXPECT_CONTAINS(out, "test.py:6:9: warning: this value of 'f' is left out: its condition cannot be evaluated\n");
+  EXPECT_CONTAINS(out, hint);
+  out = checked(both, {{"FAST", true}});
+  EXPECT_CONTAINS(out, "value = 2.0");
+  EXPECT_EQ(out.find("warning"), out.npos) << out;
+  out = checked("if not FAST:\n" + indented(twice) + "else:\n    f = tl.abs\n");
+  EXPECT_CONTAINS(out, "abs");
+  EXPECT_CONTAINS(out, "test.py:6:9: warning: this value of 'f' is left out");
+  EXPECT_CONTAINS(out, hint);
+  out = checked("if FAST:\n    f = tl.abs\nelse:\n" + indented(twice));
+  EXPECT_CONTAINS(out,
+                  "test.py:8:5: error: whether this is run is not known: the condition in line 4 is not evaluated");
+  EXPECT_EQ(checked(twice).find("warning"), std::string::npos);
+  EXPECT_EQ(checked("if FAST:\n" + indented(twice)).find("warning"), std::string::npos);
 }
 
 TEST(Checker, StatementsThatKernelsLackStopTheirKernelAlone) {
