@@ -196,9 +196,10 @@ def halves_of_numbers(number, is_negative_zero, ELEMENT: tl.constexpr, DESCENDIN
 
 @triton.jit
 def behind_the_end(col, cols, LAST: tl.constexpr, BLOCK: tl.constexpr):
-    """Unsigned numbers above LAST for what stands behind the end of a row, as far apart as there is room: equal ones would fill a bucket."""
-    STEP: tl.constexpr = (0xFFFFFFFF - LAST) // BLOCK
-    return ((col - cols) * STEP).to(tl.uint32) + (LAST + 1)
+    """Unsigned numbers above LAST for what stands behind the end of a row, as far apart as there is room: those close together would
+    fill a bucket, few ones too, whose buckets reach over all of the room."""
+    step = (0xFFFFFFFF - LAST) // (BLOCK - cols)
+    return ((col - cols) * step).to(tl.uint32) + (LAST + 1)
 
 
 @triton.jit

@@ -184,16 +184,24 @@ class BucketSorter {
     return word_at(cells_, l_.b.CreateLShr(leading, l_.i32(32 - cell_bits())));
   }
 
-  int sample_step() const { return int(std::min<size_t>(4, keys_.size())); }
+  static constexpr int kSampleStep = 4;
+  /// Counts a quarter of the keys, of each four of a thread one that its lane chooses: wherever in the row a thread's
+  /// keys stand, a stretch of keys that differ from the others, as behind the end of a row, is in the sample.
   void count_sample() {
-    for (size_t i = 0; i < keys_.size(); i += size_t(sample_step()))
-      l_.hw("red_shared_add_i32", {cell_at(leading_bits(keys_[i])), l_.i32(1), l_.b.getTrue(), l_.site(op_.loc)});
+    llvm::Value* odd = l_.b.CreateTrunc(lane_, l_.b.getInt1Ty());
+    llvm::Value* upper = l_.b.CreateTrunc(l_.b.CreateLShr(lane_, uint64_t(1)), l_.b.getInt1Ty());
+    for (size_t i = 0; i < keys_.size(); i += kSampleStep) {
+      llvm::Value* first = l_.b.CreateSelect(odd, keys_[i + 1], keys_[i]);
+      llvm::Value* second = l_.b.CreateSelect(odd, keys_[i + 3], keys_[i + 2]);
+      llvm::Value* key = l_.b.CreateSelect(upper, second, first);
+      l_.hw("red_shared_add_i32", {cell_at(leading_bits(key)), l_.i32(1), l_.b.getTrue(), l_.site(op_.loc)});
+    }
   }
 
   /// Gives each cell at least one bucket. Its word receives the first bucket in the upper half and their number in the
   /// lower.
   void allot_buckets() {
-    const int64_t of_key = plan_.num_buckets * sample_step() / plan_.elements - 1;
+    const int64_t of_key = plan_.num_buckets * kSampleStep / plan_.elements - 1;
     replace_by_sums(
         cells_, plan_.num_cells / threads(), 0, l_.i32(0),
         [&](llvm::Value* count) {

@@ -39,7 +39,7 @@ class Order(Case):
 
     def test_sort_by_buckets(self):
         """Rows that buckets divide well, and others: equal elements, few different ones, zeros of both signs, two clusters."""
-        for cols in (1300, 1024):
+        for cols in (1300, 1024, 1000, 1023):
             normal = random.standard_normal((1, cols))
             zeros = np.where(np.arange(cols) % 3 == 0, -0.0, np.maximum(normal, 0))
             clusters = np.where(normal > 0, 60000.0, -1e-6)
@@ -52,6 +52,28 @@ class Order(Case):
                     now, sorted_x = values.now(), np.take_along_axis(x.exact, exact, 1)
                     np.testing.assert_array_equal(now, sorted_x)
                     np.testing.assert_array_equal(np.signbit(now[now == 0]), np.signbit(sorted_x[now == 0]))
+
+    def test_numbers_behind_the_end(self):
+        """They reach over all the room above the last number, however few they are: close ones would fill a bucket."""
+        text = """
+import triton
+import triton.language as tl
+
+from order import behind_the_end
+
+@triton.jit
+def numbers(out_ptr, cols, LAST: tl.constexpr, BLOCK: tl.constexpr):
+    col = tl.arange(0, BLOCK)
+    tl.store(out_ptr + col, behind_the_end(col, cols, LAST, BLOCK).to(tl.int64), mask=col >= cols)
+"""
+        numbers = tegula.parse(text, str(SOURCE / "kernels" / "numbers.py")).numbers
+        for cols, last in ((4000, 0xFF7FFFFF), (4095, 0xFFC0FFFF), (2049, 0xFFC00000)):
+            out = whole((4096,), "i64")
+            numbers[(1,)](out.given, cols, LAST=last, BLOCK=4096)
+            found = out.now()[cols:]
+            self.assertGreater(found[0], last)
+            self.assertLess(found[-1], 1 << 32)
+            self.assertEqual({(2**32 - 1 - last) // (4096 - cols)}, set(np.diff(found)) or {2**32 - 1 - last})
 
     def test_sort_values_alone(self):
         """Without places: signs of zeros in order, NaNs of either sign behind all, several elements a thread and warps."""

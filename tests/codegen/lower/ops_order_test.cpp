@@ -159,6 +159,26 @@ def kernel(x):
   EXPECT_EQ(ptx_of<int16_t>(text, 1).find("atom.shared.add"), std::string::npos);
 }
 
+// The sample is of a quarter of the keys, of each four of a thread one by its lane: where those of a thread stand far
+// apart in the row, the same ones of all threads would leave out three quarters of it.
+TEST(Sort, SamplesTheWholeRow) {
+  const char* text = R"(
+@triton.jit
+def kernel(x):
+    o = tl.arange(0, 1024)
+    tl.store(x + o, tl.sort(tl.load(x + o)))
+)";
+  const std::string ptx = ptx_of<int64_t>(text, 1);
+  const size_t begin = ptx.find("red.shared.add"), end = ptx.find("atom.shared.add");
+  ASSERT_LT(begin, end);
+  int sampled = 0;
+  for (size_t at = begin; at < end; at = ptx.find("red.shared.add", at + 1)) ++sampled;
+  EXPECT_EQ(sampled, 1024 / 128 / 4);
+  int chosen = 0;
+  for (size_t at = ptx.find("selp.b64"); at < end; at = ptx.find("selp.b64", at + 1)) ++chosen;
+  EXPECT_GE(chosen, 3 * sampled);
+}
+
 // Keys of one bucket may lie in the parts of two warps: buckets of one size after the other, up to more than a bucket
 // may have, so that each part begins somewhere else in one.
 TEST(Sort, BucketsOfTwoWarps) {
