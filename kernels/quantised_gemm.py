@@ -12,7 +12,7 @@ groups for more than 64 rows of A, whose sums take the registers that a group's 
 The transposed product W A^T is computed, whose instructions take 8 rows of A and more, and W from registers: of more than 64 rows of A W
 comes to shared memory as it is, and each thread reads and converts the two elements at a time that it multiplies (BYTES). For up to 64 rows a thread may take its part of W
 from memory in pieces of 16 bytes and have the tensor cores' operand in its registers: K is counted in the order that makes it so. Then the
-warps divide the K-steps into SHARES (0: they divide the tile), and add up their sums at the end. What weights are less is taken from the
+warps divide the K-steps into SHARES (0: they divide the tile), and add up their sums at the end. Zeros are taken from the
 sums there, as that many sums of A: rows of A that are not finite give NaN. One row of A may be multiplied without tensor cores
 (BLOCK_M = 1): a thread has a piece of 16 bytes of each of BLOCK_N rows of W, and no thread waits for another before the sums are
 complete. Where tiles are few, several programs share the K-steps of a tile. The last one that is done adds up their sums; where they are
@@ -25,7 +25,7 @@ import triton.language as tl
 
 from gemm import add_shares, hand_over, leave
 from gemm_tiles import PROCESSORS, row_class
-from quantised_weights import column_ptrs, excess, has_fractions, load_factors, load_numbers, load_weights, plain_weights, scaled_weights, unit
+from quantised_weights import column_ptrs, has_fractions, load_factors, load_numbers, load_weights, plain_weights, scaled_weights, unit
 from tiles import activate
 
 
@@ -205,17 +205,16 @@ def multiply_shares(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_
     """The same with STEP / BLOCK_K products at a time, a batch whose sums are added up at the end: every SHARES of them are of as many
     warps, each of which has its operands in its registers as they come from memory, and PER products that follow each other along K.
 
-    sum((w - zero) a) = sum(w a) - zero sum(a): what weights are to be less is no matter of theirs. Sums of A are products, too, of a
+    sum((w - zero) a) = sum(w a) - zero sum(a): zeros are no matter of the weights. Sums of A are products, too, of a
     matrix of ones, once for all rows of W."""
     TYPE: tl.constexpr = a_ptr.dtype.element_ty
     ELEMENT: tl.constexpr = b_ptr.dtype.element_ty
     FOUR_BITS: tl.constexpr = ELEMENT == tl.uint8
-    EXCESS: tl.constexpr = excess(ELEMENT, PACKED, TYPE)
     UNIT: tl.constexpr = 1.0 if SCALED else unit(ELEMENT, PACKED, TYPE)
     BATCH: tl.constexpr = STEP // BLOCK_K
     PER: tl.constexpr = BATCH // SHARES
     ROWS: tl.constexpr = BATCH * BLOCK_N
-    LESS: tl.constexpr = not SCALED and (zeros_ptr is not None or EXCESS > 0)
+    LESS: tl.constexpr = not SCALED and zeros_ptr is not None
     BY_GROUP: tl.constexpr = GROUP > 0 and not SCALED
     row, row_there = rows_within(row, N, True)
     col, col_there = rows_within(first_col + tl.arange(0, BLOCK_M), M, True)
@@ -229,7 +228,7 @@ def multiply_shares(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_
     of_share = PER * tl.arange(0, SHARES)[None, :, None]  # the first one along K
     then = tl.arange(0, PER)[:, None, None]
     scale = tl.zeros([BATCH, BLOCK_N], tl.float32)
-    less = tl.full([BATCH, BLOCK_N], EXCESS, tl.float32)
+    less = tl.zeros([BATCH, BLOCK_N], tl.float32)
     ones = tl.full([BATCH, 16, BLOCK_K], UNIT, TYPE)
     acc = tl.zeros([BATCH, BLOCK_N, BLOCK_M], tl.float32)
     sums = tl.zeros([BATCH, 16, BLOCK_M], tl.float32)
@@ -252,7 +251,7 @@ def multiply_shares(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_
             scale = tl.reshape(load_factors(column_ptrs(scales_ptr, row[None, None, :], group, scales_stride, then), there), [BATCH, BLOCK_N])
             if zeros_ptr is not None:
                 zero = load_numbers(column_ptrs(zeros_ptr, row[None, None, :], group, zeros_stride, then), there).to(tl.float32)
-                less = tl.reshape(zero, [BATCH, BLOCK_N]) + EXCESS
+                less = tl.reshape(zero, [BATCH, BLOCK_N])
         if EVEN_K:
             a = tl.load(a_ptrs)
         else:
@@ -271,9 +270,8 @@ def multiply_shares(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_
                 sums = tl.dot(ones, a, sums)
         a_ptrs += STEP
     if GROUP == 0 and LESS:
-        if zeros_ptr is not None:
-            zero = load_numbers(column_ptrs(zeros_ptr, row, 0, zeros_stride), row_there).to(tl.float32)
-            less = tl.broadcast_to((zero + EXCESS)[None, :], [BATCH, BLOCK_N])
+        zero = load_numbers(column_ptrs(zeros_ptr, row, 0, zeros_stride), row_there).to(tl.float32)
+        less = tl.broadcast_to(zero[None, :], [BATCH, BLOCK_N])
         acc -= less[:, :, None] * for_all_rows(sums, BLOCK_N)
     acc = tl.sum(tl.sum(tl.reshape(acc, [PER, SHARES, BLOCK_N, BLOCK_M]), axis=0), axis=0)
     if GROUP == 0:

@@ -282,34 +282,25 @@ def scaled_weights(w_row, scales_row, zeros_row, first, left, row_mask, PACKED: 
 
 @triton.jit
 def plain_pairs(word, TYPE: tl.constexpr, SIGNED: tl.constexpr):
-    """Numbers i and i + 4 of the eight in each word, i = 0 to 3, as pairs of TYPE (two in a word): 2^-24 times the numbers in float16,
-    whose bits they are then, and 128 plus these in bfloat16; signed ones are 8 more."""
-    EIGHT: tl.constexpr = "8" if SIGNED else "0"
-    if TYPE == tl.float16:
+    """Numbers i and i + 4 of the eight in each word, i = 0 to 3, as pairs of TYPE (two in a word): unsigned ones in float16 as 2^-24 times
+    the numbers, whose bits they are then."""
+    if TYPE == tl.float16 and not SIGNED:
         # In bits 4 to 7 numbers count 16 times as much.
-        ASM: tl.constexpr = f"""{{
+        ASM: tl.constexpr = """{
             .reg .b32 next, part;
             mov.b32 part, 0x2C002C00;
             shr.u32 next, $4, 8;
-            lop3.b32 $0, $4, 0x000F000F, 0x000{EIGHT}000{EIGHT}, 0x6A;
-            lop3.b32 $1, $4, 0x00F000F0, 0x00{EIGHT}000{EIGHT}0, 0x6A;
-            lop3.b32 $2, next, 0x000F000F, 0x000{EIGHT}000{EIGHT}, 0x6A;
-            lop3.b32 $3, next, 0x00F000F0, 0x00{EIGHT}000{EIGHT}0, 0x6A;
+            and.b32 $0, $4, 0x000F000F;
+            and.b32 $1, $4, 0x00F000F0;
+            and.b32 $2, next, 0x000F000F;
+            and.b32 $3, next, 0x00F000F0;
             mul.rn.f16x2 $1, $1, part;
             mul.rn.f16x2 $3, $3, part;
-        }}"""
+        }"""
+        return tl.inline_asm_elementwise(ASM, "=&r,=&r,=&r,=&r,r", [word], (tl.int32, tl.int32, tl.int32, tl.int32), True, 1)
     else:
-        ASM: tl.constexpr = f"""{{
-            .reg .b32 w<4>;
-            shr.u32 w1, $4, 4;
-            shr.u32 w2, $4, 8;
-            shr.u32 w3, $4, 12;
-            lop3.b32 $0, $4, 0x000F000F, 0x430{EIGHT}430{EIGHT}, 0x6A;
-            lop3.b32 $1, w1, 0x000F000F, 0x430{EIGHT}430{EIGHT}, 0x6A;
-            lop3.b32 $2, w2, 0x000F000F, 0x430{EIGHT}430{EIGHT}, 0x6A;
-            lop3.b32 $3, w3, 0x000F000F, 0x430{EIGHT}430{EIGHT}, 0x6A;
-        }}"""
-    return tl.inline_asm_elementwise(ASM, "=&r,=&r,=&r,=&r,r", [word], (tl.int32, tl.int32, tl.int32, tl.int32), True, 1)
+        above: tl.constexpr = (1024 if TYPE == tl.float16 else 128) + (8 if SIGNED else 0)
+        return pairs_of_words(word, bits_of_pair(tl.full([1, 1], -above, tl.float32), TYPE), TYPE, SIGNED)
 
 
 @triton.jit
@@ -346,8 +337,7 @@ def plain_bytes(w, TYPE: tl.constexpr):
 
 @triton.jit
 def plain_weights(w_row, first, left, PACKED: tl.constexpr, TYPE: tl.constexpr, BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr):
-    """Columns from `first` on, `left` of which exist, of rows that begin at w_row, R x 1, as TYPE: integers of 4 bits in units and with
-    more, as unit() and excess() say."""
+    """Columns from `first` on, `left` of which exist, of rows that begin at w_row, R x 1, as TYPE: in units as unit() says."""
     ELEMENT: tl.constexpr = w_row.dtype.element_ty
     if ELEMENT == tl.uint8:
         at = tl.arange(0, BLOCK_K // 8)[None, :]
@@ -366,18 +356,9 @@ def plain_weights(w_row, first, left, PACKED: tl.constexpr, TYPE: tl.constexpr, 
 
 
 @triton.jit
-def excess(ELEMENT: tl.constexpr, PACKED: tl.constexpr, TYPE: tl.constexpr):
-    """What plain_weights() has more than the weights."""
-    if ELEMENT == tl.uint8 and PACKED != "e2m1":
-        return (0 if TYPE == tl.float16 else 128) + (8 if PACKED == "int4" else 0)
-    else:
-        return 0
-
-
-@triton.jit
 def unit(ELEMENT: tl.constexpr, PACKED: tl.constexpr, TYPE: tl.constexpr):
     """What 1 is in plain_weights()."""
-    if ELEMENT == tl.uint8 and PACKED != "e2m1" and TYPE == tl.float16:
+    if ELEMENT == tl.uint8 and PACKED == "uint4" and TYPE == tl.float16:
         return 5.9604644775390625e-08
     else:
         return 1.0

@@ -185,6 +185,17 @@ class QuantisedWeights(Case):
                                         TOGETHER=together, num_warps=shares, num_stages=1)
                 self.near(c, a.exact @ w.T, scale=30 * k**0.5, what=f"{together} {m} {n} {k} {format} {group}")
 
+    def test_infinite_elements(self):
+        """Weights without zeros are multiplied as they are: an infinite product stays one."""
+        for kind in ("f16", "bf16"):
+            b, value = self.weights(40, 256, "int4")
+            scales, c, x = Array(np.ones((40, 2)), "f32"), empty((3, 40)), random.standard_normal((3, 256))
+            x[1, 5] = np.inf
+            a = Array(x, kind)
+            call(kernels.quantised_gemm, c, a, b, scales, packed="int4", group="128")
+            with np.errstate(invalid="ignore"):
+                np.testing.assert_array_equal(c.now()[1], value[:, 5] * np.inf)
+
     def test_zeros_between_integers(self):
         for m in (1, 20):
             self.check(m, 24, 160, "int8", 32, fractions="f32")
