@@ -108,10 +108,12 @@ struct Param {
   ExprPtr default_value;  ///< may be null
 };
 
-/// A condition of an `if` of the module around a definition, and which of its sides that is on.
+/// A condition of an `if` of the module around a definition, and which of its sides that is on. Of a `try`: that its
+/// block raises nothing, which its `except` has on the other side.
 struct Condition {
   std::shared_ptr<const Expr> value;
   bool holds = true;
+  bool of_try = false;  ///< `value` is True, in the line of the `try`
 };
 
 struct Decorator {
@@ -165,6 +167,7 @@ struct Class {
   std::vector<Global> fields;      ///< without a value: annotated alone
   bool is_aggregate = false;
   std::vector<Method> methods;
+  NameSet not_followed;  ///< what other statements of its body mention
 };
 
 /// A statement of the module, which names of kernels may depend on. They are run in their order where a name is asked
@@ -179,11 +182,13 @@ struct ModuleStatement {
   Loc loc;
   StmtPtr statement = {};
   std::vector<Condition> conditions = {};
-  std::vector<std::string> names = {};  ///< what it defines; of what is not followed, what it may assign
-  std::vector<std::string> words = {};  ///< of its text: of definitions and of what is not followed, blocks included
-  std::vector<std::string> sets = {};   ///< of a function: what stands behind `global`
-  std::vector<std::string> head = {};   ///< words of its head, which has defaults
-  std::vector<std::string> decorated = {};  ///< of its decorators, which stand ahead of it as NotKnown too
+  std::vector<std::string> names = {};   ///< what it defines; of what is not followed, what it may assign
+  std::vector<std::string> words = {};   ///< of its text: of definitions and of what is not followed, blocks included
+  std::vector<std::string> sets = {};    ///< of a function: what stands behind `global`
+  std::vector<std::string> head = {};    ///< words of its head, which has defaults
+  std::vector<std::string> called = {};  ///< words of its head before a bracket, but the name
+  std::vector<std::string> attributes = {};  ///< to which its text may assign
+  std::vector<std::string> decorated = {};   ///< of its decorators, which stand ahead of it as NotKnown too
   enum class Of { Nothing, Kernel, Function, Class, Import } of = Of::Nothing;  ///< what is defined
 };
 

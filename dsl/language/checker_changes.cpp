@@ -86,6 +86,8 @@ bool Checker::holds_from(const Frame* frame, const Val& object) {
 
 // Tells the iterators over the list or dict: what their loops have had of it already may change.
 void Checker::note_change(const Val& source, std::optional<size_t> place) {
+  for (auto& [key, run] : runs_)
+    if (!run.is_finished) run.changed.insert(identity_of(source));
   for (auto& [identity, iterator] : iterators_) {
     if (std::none_of(iterator.sources.begin(), iterator.sources.end(),
                      [&](const Val& other) { return identity_of(other) == identity_of(source); }))

@@ -29,6 +29,13 @@ bool is_names(const Expr& target) {
   return std::all_of(target.children.begin(), target.children.end(), [](const ExprPtr& c) { return is_names(*c); });
 }
 
+/// Whether the value of an expression is what names hold, of which nothing is read.
+bool only_names(const Expr& e) {
+  using Kind = Expr::Kind;
+  return (e.kind == Kind::Name || e.kind == Kind::Tuple || e.kind == Kind::List) &&
+         std::all_of(e.children.begin(), e.children.end(), [](const ExprPtr& c) { return only_names(*c); });
+}
+
 /// `a, b = x, y`: what each name gets stands there.
 bool is_pairwise(const Stmt& s) {
   auto is_tuple = [](const Expr& e) {
@@ -83,15 +90,19 @@ class Checker::ModuleRunner {
       return lose(
           {{{Severity::Error, s.loc, "too much is evaluated in the statements of the module ahead of this"}, {}}});
     using Kind = ModuleStatement::Kind;
-    if (s.kind == Kind::Test) return test(s);
-    const Truth truth = holds(s.conditions);
-    if (truth == Truth::No) return;
-    if (s.kind == Kind::Define) return define(s, truth);
-    if (s.kind == Kind::NotKnown) {
-      if (truth == Truth::Main) return;
-      return lose({{{Severity::Error, s.loc, "this statement is not evaluated, and with it what it may change"}, {}}});
+    is_lost_ = false;
+    if (s.kind == Kind::Test) {
+      test(s);
+    } else if (truth_ = holds(s.conditions); truth_ != Truth::No) {
+      if (s.kind == Kind::Define) return define(s, truth_);
+      if (s.kind == Kind::NotKnown && truth_ == Truth::Main) return;
+      if (s.kind == Kind::NotKnown)
+        lose({{{Severity::Error, s.loc, "this statement is not evaluated, and with it what it may change"}, {}}});
+      else
+        execute(s.statement, truth_);
     }
-    execute(s.statement, truth);
+    if (is_lost_) leave_tries(s);
+    if (s.kind != Kind::Run) return;
     for (const std::string& name : effects_->assigns)
       if (checker_.file_->given(name)) forget(name);
   }
@@ -117,6 +128,30 @@ class Checker::ModuleRunner {
                        [&](const std::string& name) { return run_.environment.contains(name); });
   }
 
+  /// The statement may have raised something: whether what stands behind it in the `try` blocks around it is run is not
+  /// known, nor whether their `except` is. Decorators of others do nothing here, and raise nothing.
+  void leave_tries(const ModuleStatement& s) {
+    if (s.kind == ModuleStatement::Kind::NotKnown && !s.decorated.empty() && effects_->changes.empty()) return;
+    const bool of_environment = truth_ == Truth::Environment || (of_environment_ && asks_imports(s));
+    for (const Condition& c : s.conditions)
+      if (c.of_try && c.holds) {
+        auto& failure = run_.failures.try_emplace(c.value->loc.line, ModuleRun::Failure{s.loc}).first->second;
+        failure.of_environment = failure.of_environment && of_environment;
+      }
+  }
+
+  /// Whether what the statement mentions is imported.
+  bool asks_imports(const ModuleStatement& s) const {
+    NameSet names;
+    if (s.kind == ModuleStatement::Kind::Test) names_in(*s.conditions.back().value, names);
+    if (s.statement && s.statement->value) names_in(*s.statement->value, names);
+    names.insert(s.words.begin(), s.words.end());
+    const std::vector<ImportBinding>& imports = checker_.module().imports;
+    return std::any_of(imports.begin(), imports.end(), [&](const ImportBinding& import) {
+      return names.contains(import.name.substr(0, import.name.find('.')));
+    });
+  }
+
   /// Whether what stands under the conditions is run.
   Truth holds(std::span<const Condition> conditions) {
     Truth all = Truth::Yes;
@@ -125,11 +160,17 @@ class Checker::ModuleRunner {
         if (c.holds) all = Truth::Main;
         continue;
       }
-      const std::optional<bool> value = value_of(c);
+      const auto failure = c.of_try ? run_.failures.find(c.value->loc.line) : run_.failures.end();
+      const bool may_fail = failure != run_.failures.end();
+      const std::optional<bool> value = may_fail ? std::nullopt : value_of(c);
       if (value && *value != c.holds) return Truth::No;
       if (value || all == Truth::Main) continue;
-      if (all == Truth::Yes) unknown_ = c.value->loc;
-      all = all != Truth::Unknown && is_of_environment(*c.value) ? Truth::Environment : Truth::Unknown;
+      if (all == Truth::Yes) {
+        unknown_ = may_fail ? failure->second.loc : c.value->loc;
+        may_raise_ = may_fail;
+      }
+      const bool of_environment = may_fail ? failure->second.of_environment : is_of_environment(*c.value);
+      all = all != Truth::Unknown && of_environment ? Truth::Environment : Truth::Unknown;
     }
     return all;
   }
@@ -146,7 +187,7 @@ class Checker::ModuleRunner {
 
   void test(const ModuleStatement& s) {
     const std::span<const Condition> ahead = std::span(s.conditions).first(s.conditions.size() - 1);
-    const Truth truth = holds(ahead);
+    const Truth truth = truth_ = holds(ahead);
     const Condition& condition = s.conditions.back();
     if (truth == Truth::No || truth == Truth::Main || asks_for_main(*condition.value)) return;
     const int64_t changes = checker_.host_changes_;
@@ -169,11 +210,14 @@ class Checker::ModuleRunner {
         set_unknown(name, undecided());
       }
     }
-    if (s.of != ModuleStatement::Of::Function || truth != Truth::Yes) return;
-    const auto* host = checker_.file_->host_function(s.names[0]);
-    if (!host || host->function.loc.line != s.loc.line) return;
-    for (const Param& p : host->function.params)
-      if (p.default_value) attempt([&] { checker_.default_value(p); });
+    if (s.of != ModuleStatement::Of::Function || truth == Truth::No) return;
+    const auto* host = truth == Truth::Yes ? checker_.file_->host_function(s.names[0]) : nullptr;
+    const bool is_evaluated = host && host->function.loc.line == s.loc.line;
+    bool is_known = is_evaluated || s.called.empty();
+    for (size_t i = 0; is_evaluated && i < host->function.params.size(); ++i)
+      if (const Param& p = host->function.params[i]; p.default_value)
+        attempt([&] { is_known &= !checker_.default_value(p).is_poison(); });
+    if (!is_known) lose({{{Severity::Error, s.loc, "a default is not evaluated, and with it what it may change"}, {}}});
   }
 
   void execute(const StmtPtr& statement, Truth truth) {
@@ -218,8 +262,7 @@ class Checker::ModuleRunner {
     if (lost) {
       size_t first = 0;
       while (!values[first].is_poison()) ++first;
-      spoil(reports[first]);
-      for (const std::string& name : walrus(*s.value)) set_unknown(name, reports[first]);
+      lose(reports[first]);
     }
     for (size_t i = 0; i < pairs.size(); ++i) {
       std::vector<const Expr*> targets{pairs[i].first};
@@ -295,18 +338,20 @@ class Checker::ModuleRunner {
   }
 
   std::vector<Reported> undecided() const {
-    Diag diag{
-        Severity::Error, loc_,
-        fmt::format("whether this is run is not known: the condition in line {} is not evaluated", unknown_.line)};
+    Diag diag{Severity::Error, loc_,
+              fmt::format("whether this is run is not known: the {} in line {} is not evaluated",
+                          may_raise_ ? "statement of the same 'try'" : "condition", unknown_.line)};
     return {{std::move(diag), {}}};
   }
 
   /// The statement at hand is not evaluated.
   void lose(std::vector<Reported> why) {
+    is_lost_ = true;
     if (is_clean(why) && !checker_.untyped_)
       why.push_back({{Severity::Error, loc_, "this is not evaluated, and with it what it may change"}, {}});
     spoil(why);
-    for (const std::string& name : effects_->assigns) set_unknown(name, why);
+    for (const std::string& name : effects_->assigns)
+      if (truth_ != Truth::Unknown || !run_.unknown.contains(name)) set_unknown(name, why);
     for (const std::string& name : effects_->touches)
       if (!scope_.contains(name) && checker_.is_of_files(name)) set_unknown(name, why);
   }
@@ -314,25 +359,56 @@ class Checker::ModuleRunner {
   /// What the names that the statement may change hold may be another, and iterators that it mentions may be used up.
   void spoil(const std::vector<Reported>& why) {
     const NameSet changes = with_held(effects_->changes);
+    std::set<const void*> lost = parts_of_classes(changes);
+    for (const std::string& name : changes)
+      if (!plan_.functions_of(name).empty()) run_.spoiled.try_emplace(name, why);
     NameSet mentions = effects_->mentions;
     mentions.insert(changes.begin(), changes.end());
-    std::set<const void*> lost;
     for (const std::string& name : mentions)
       if (const auto it = scope_.find(name); it != scope_.end())
         for (const void* part : checker_.changeable_in(it->second.value))
           if (changes.contains(name) || checker_.iterators_.contains(part)) lost.insert(part);
     if (lost.empty()) return;
-    std::vector<std::string> names;
-    for (const auto& [name, binding] : scope_) {
-      const auto parts = checker_.changeable_in(binding.value);
-      if (std::any_of(parts.begin(), parts.end(), [&](const void* part) { return lost.contains(part); }))
-        names.push_back(name);
-    }
-    for (const std::string& name : names) set_unknown(name, why);
-    for (auto& [param, value] : checker_.defaults_) {
+    auto is_lost = [&](const Val& value) {
       const auto parts = checker_.changeable_in(value);
-      if (std::any_of(parts.begin(), parts.end(), [&](const void* part) { return lost.contains(part); })) value = Val();
+      return std::any_of(parts.begin(), parts.end(), [&](const void* part) { return lost.contains(part); });
+    };
+    for (const std::string& name : may_hold(lost))
+      if (const auto it = scope_.find(name); it != scope_.end() && is_lost(it->second.value)) set_unknown(name, why);
+    for (auto& [type, fields] : checker_.classes_)
+      for (auto& [name, field] : fields)
+        if (is_lost(field.value)) field = {Val(), why};
+    for (auto& [param, value] : checker_.defaults_)
+      if (is_lost(value)) value = Val();
+  }
+
+  /// The lists, dicts and iterators that attributes of the classes of these names hold.
+  std::set<const void*> parts_of_classes(const NameSet& names) const {
+    std::set<const void*> parts;
+    for (const auto& [type, fields] : checker_.classes_)
+      for (const auto& [name, field] : fields)
+        if (names.contains(type->name))
+          for (const void* part : checker_.changeable_in(field.value)) parts.insert(part);
+    return parts;
+  }
+
+  /// The names that may hold any of these.
+  NameSet may_hold(const std::set<const void*>& parts) {
+    for (const void* part : std::exchange(run_.changed, {}))
+      if (const auto names = run_.holders.find(part); names != run_.holders.end())
+        run_.bound.insert(names->second.begin(), names->second.end());
+    for (const std::string& name : std::exchange(run_.bound, {})) {
+      const auto it = scope_.find(name);
+      if (it == scope_.end()) continue;
+      bool reads = false;
+      for (const void* part : checker_.changeable_in(it->second.value, &reads)) run_.holders[part].insert(name);
+      if (reads) run_.readers.insert(name);
     }
+    NameSet names = run_.readers;
+    for (const void* part : parts)
+      if (const auto found = run_.holders.find(part); found != run_.holders.end())
+        names.insert(found->second.begin(), found->second.end());
+    return names;
   }
 
   /// The names, and those parts of whose values they may hold: `D` of D = unknown(C), or of D = copy(C), may hold C's.
@@ -378,8 +454,11 @@ class Checker::ModuleRunner {
   Scope& scope_;
   const Effects* effects_ = nullptr;  // of the statement at hand
   bool of_environment_ = false;       // it reads nothing that the module computes
+  Truth truth_ = Truth::Yes;          // whether it is run
+  bool is_lost_ = false;              // it is not evaluated
   Loc loc_;                           // its place
   Loc unknown_;                       // of the condition that is not known
+  bool may_raise_ = false;            // that is a statement of a `try`
 };
 
 ModuleRun& Checker::module_run(size_t group) {
@@ -405,6 +484,8 @@ ModuleRun& Checker::module_run(size_t group) {
   frame_ = std::exchange(run.frame.parent, nullptr);
   run.is_finished = true;
   for (const auto& [name, binding] : run.frame.scope) keep(binding.value, fmt::format("the global '{}'", name));
+  for (const auto& [type, fields] : classes_)
+    for (const auto& [name, field] : fields) keep_field(name, field.value);
   return run;
 }
 
@@ -453,9 +534,11 @@ bool Checker::changes_behind(const Expr& e, Loc loc) const {
   NameSet names;
   names_in(e, names);
   const ModulePlan& plan = file_->plan();
+  const bool reads_parts = !only_names(e);
   for (const std::string& name : plan.reached(names))
     for (const size_t index : plan.statements_of(*plan.group_of(name)))
-      if (is_before(loc, module().statements[index].loc) && plan.effects_of(index).assigns.contains(name)) return true;
+      if (const Effects& effects = plan.effects_of(index); is_before(loc, module().statements[index].loc))
+        if (effects.assigns.contains(name) || (reads_parts && effects.changes.contains(name))) return true;
   return false;
 }
 
@@ -476,7 +559,7 @@ std::optional<bool> Checker::condition_value(const Condition& c) {
   return conditions_[c.value.get()] = ok ? std::optional(dsl::truth(value)) : std::nullopt;
 }
 
-std::vector<const void*> Checker::changeable_in(const Val& value) const {
+std::vector<const void*> Checker::changeable_in(const Val& value, bool* reads) const {
   std::vector<const void*> out;
   std::set<const void*> functions;
   std::vector<Val> open{value};
@@ -497,6 +580,7 @@ std::vector<const void*> Checker::changeable_in(const Val& value) const {
       const void* identity = identity_of(part);
       const auto iterator = iterators_.find(identity);
       const auto* function = get_host<FunctionObject>(part);
+      if (reads) *reads = *reads || function || iterator != iterators_.end();
       if (is_changeable(part) || iterator != iterators_.end()) out.push_back(identity);
       if (iterator != iterators_.end())
         open.insert(open.end(), iterator->second.sources.begin(), iterator->second.sources.end());

@@ -152,7 +152,11 @@ std::optional<Val> Checker::host_member(std::string_view module, std::string_vie
 
 bool Checker::host_step(Loc loc) {
   if (++steps_ < kMaxHostSteps) return true;
-  if (steps_ == kMaxHostSteps) error(loc, fmt::format("a decorator takes more than {} steps", kMaxHostSteps));
+  if (steps_ != kMaxHostSteps) return false;
+  const Frame* of_module = frame_;
+  while (of_module && !of_module->run) of_module = of_module->parent;
+  const char* what = of_module ? "the statements of the module take" : func_ ? "this takes" : "a decorator takes";
+  error(loc, fmt::format("{} more than {} steps", what, kMaxHostSteps));
   return false;
 }
 

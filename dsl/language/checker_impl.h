@@ -129,6 +129,18 @@ class Checker {
   bool assign_field(const Expr& target, const Val& value);
   Val make_named_tuple_class(const std::vector<Argument>& args, Loc loc);
   Val class_attribute(const ClassObject& type, const Expr& e);
+  /// What the body of a class gives its names, run once.
+  struct Field {
+    Val value;
+    std::vector<Reported> why;  ///< it has none that is known
+  };
+  using Fields = std::map<std::string, Field, std::less<>>;
+  Fields& fields_of(const ClassObject& type);
+  /// Why the class may hold another value by now, by statements of its module; null if it does not.
+  const std::vector<Reported>* change_of_field(const ClassObject& type, const std::string& name, const Val& value);
+  void keep_field(const std::string& name, const Val& value);
+  /// Whether statements of its module that mention the class are being run.
+  bool is_run(const ClassObject& type) const;
   /// False after an error: the text of the function, in another file, has mistakes.
   bool check_text(const Function& function, Loc use);
   /// The value that statements of the module give a name. Nothing if none does, or, unless asked for, if a condition
@@ -144,7 +156,8 @@ class Checker {
   /// Whether a name is that of a class or of a file, or of something of a file.
   bool is_of_files(const std::string& name);
   /// The lists, dicts and iterators that a value is made of, and those that its iterators run over.
-  std::vector<const void*> changeable_in(const Val& value) const;
+  /// `reads`, if not null, receives whether functions or iterators are among its parts.
+  std::vector<const void*> changeable_in(const Val& value, bool* reads = nullptr) const;
   /// A name of the module `module` ("triton", "tl", "tl.math", "libdevice", "math", ...), if it has it.
   std::optional<Val> find_member(std::string_view module, std::string_view name) const;
   /// A module, or a name imported from one, that a kernel cannot use.
@@ -487,7 +500,8 @@ class Checker {
     std::string what;
     Val value;  ///< keeps the addresses of its parts from being taken again
   };
-  std::map<const void*, Kept> kept_;      ///< by what identity_of() gives
+  std::map<const void*, Kept> kept_;  ///< by what identity_of() gives
+  std::map<const Class*, Fields> classes_;
   std::map<const Param*, Val> defaults_;  ///< of functions of host code, which share them among all calls
   std::map<const void*, Val> shared_;     ///< lists of the kernel that other names may have too, by identity_of()
   int64_t changes_ = 0;                   ///< of lists of the kernel up to now

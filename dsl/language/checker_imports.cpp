@@ -178,6 +178,59 @@ std::optional<Val> Checker::call_own_method(const Val& object, std::string_view 
   return in_file(type->file, [&] { return inline_jit(method->function, std::move(args), loc); });
 }
 
+Checker::Fields& Checker::fields_of(const ClassObject& type) {
+  const auto [found, is_new] = classes_.try_emplace(type.type.get());
+  Fields& fields = found->second;
+  if (!is_new) return fields;
+  Frame frame, *caller = std::exchange(frame_, &frame);
+  frame.parent = caller;
+  const int unknown = std::exchange(unknown_, 0);
+  in_file(type.file, [&] {
+    return as_host([&] {
+      for (const Global& field : type.type->fields) {
+        if (!field.value) continue;
+        Field made;
+        made.why = capture([&] {
+          if (type.type->not_followed.contains(field.name))
+            error(field.loc, fmt::format("what the body of the class makes of '{}' is not followed", field.name));
+          else if (changes_behind(*field.value, field.loc))
+            error(field.loc, fmt::format("'{}' depends on names that have other values behind the class", field.name));
+          else
+            made.value = eval(*field.value);
+        });
+        frame.scope[field.name] = Binding{made.value, {}, field.loc};
+        if (!is_run(type)) keep_field(field.name, made.value);
+        fields[field.name] = std::move(made);
+      }
+      return Val(dsl::None{});
+    });
+  });
+  unknown_ = unknown;
+  frame_ = caller;
+  return fields;
+}
+
+void Checker::keep_field(const std::string& name, const Val& value) {
+  keep(value, fmt::format("the '{}' of a class", name));
+}
+
+bool Checker::is_run(const ClassObject& type) const {
+  const auto group = type.file->plan().group_of(type.type->name);
+  const auto run = group ? runs_.find({type.file, *group}) : runs_.end();
+  return run != runs_.end() && !run->second.is_finished;
+}
+
+const std::vector<Reported>* Checker::change_of_field(const ClassObject& type, const std::string& name,
+                                                      const Val& value) {
+  const auto group = type.file ? type.file->plan().group_of(type.type->name) : std::nullopt;
+  if (!group) return nullptr;
+  ModuleRun& run = in_file(type.file, [&]() -> std::reference_wrapper<ModuleRun> { return module_run(*group); });
+  const auto spoiled = run.spoiled.find(type.type->name);
+  if (spoiled == run.spoiled.end()) return nullptr;
+  const bool may_change = !changeable_in(value).empty() || type.file->plan().assigns_attribute(name);
+  return may_change ? &spoiled->second : nullptr;
+}
+
 Val Checker::class_attribute(const ClassObject& type, const Expr& e) {
   if (const Method* method = find_method(type, e.text, e.loc))
     return FunctionRef{FunctionRef::Kind::Jit, e.text, &method->function, type.file};
@@ -186,12 +239,18 @@ Val Checker::class_attribute(const ClassObject& type, const Expr& e) {
   for (const Global& field : type.type->fields) {
     names.push_back(field.name);
     all.emplace_back(field.name);
-    if (field.name == e.text && field.value)
-      return in_file(type.file, [&] {
-        if (changes_behind(*field.value, field.loc))
-          return error(field.loc, fmt::format("'{}' depends on names that have other values behind the class", e.text));
-        return as_host([&] { return eval(*field.value); });
+  }
+  if (const auto given = std::find(names.rbegin(), names.rend(), e.text); given != names.rend()) {
+    Fields& fields = fields_of(type);
+    if (const auto field = fields.find(e.text); field != fields.end()) {
+      const std::vector<Reported>* why = &field->second.why;
+      if (!field->second.value.is_poison()) why = change_of_field(type, e.text, field->second.value);
+      if (!why) return field->second.value;
+      return with_note(e.loc, fmt::format("in the value of '{}' of {}", e.text, type.describe()), [&] {
+        report(*why);
+        return Val();
       });
+    }
   }
   if (type.is_tuple && e.text == "_fields") return dsl::make_tuple(std::move(all));
   return error(e.loc, fmt::format("{} has no constant '{}'", type.describe(), e.text), nearest_hint(e.text, names));

@@ -166,6 +166,7 @@ std::string nearest_hint(std::string_view name, const std::vector<std::string>& 
 void Checker::bind(const std::string& name, Val value, Loc loc) {
   if (ir::Value* made = value.value(); made && made->name.empty() && !name.starts_with('.')) made->name = name;
   Binding& binding = frame_->scope[name] = Binding{std::move(value), {}, loc};
+  if (frame_->run) frame_->run->bound.insert(name);
   if (!frame_->readers.empty()) bind_in_lambdas(name, binding);
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -141,8 +142,20 @@ struct ModuleRun {
   NameSet environment = {};  ///< those of them that depend on nothing that the module computes
   std::map<std::string, Loc, std::less<>> undecided = {};    ///< names whose value stands under a condition not known
   std::map<std::string, Places, std::less<>> left_out = {};  ///< values that a name's could depend on
-  Places read_left_out = {};                                 ///< of the names that the statement at hand reads
-  Loc at = {};                                               ///< of the statement at hand
+  /// Of the `try` blocks, by their lines: the first statement that is not evaluated, which may raise something.
+  struct Failure {
+    Loc loc;
+    bool of_environment = true;
+  };
+  std::map<int, Failure> failures = {};
+  std::map<std::string, std::vector<Reported>, std::less<>> spoiled = {};  ///< classes that may have changed, why
+  /// Of lists, dicts and iterators, the names that may hold them; found anew where names and these have changed.
+  std::map<const void*, NameSet> holders = {};
+  NameSet bound = {};                  ///< since then
+  std::set<const void*> changed = {};  ///< the same
+  NameSet readers = {};                ///< names of functions and iterators, which hold what others do
+  Places read_left_out = {};           ///< of the names that the statement at hand reads
+  Loc at = {};                         ///< of the statement at hand
   bool is_finished = false;
 };
 

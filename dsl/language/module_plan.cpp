@@ -141,15 +141,25 @@ ModulePlan::ModulePlan(const Module& module) {
       d.is_import = s.of == Of::Import && (is_new || d.is_import);
       if (s.of == Of::Function || s.of == Of::Class) d.functions.push_back(i);
       if (s.of == Of::Kernel) continue;  // runs on the device
+      d.is_class = d.is_class || s.of == Of::Class;
       if (s.of == Of::Class) class_words_.insert(s.words.begin(), s.words.end());
+      attributes_.insert(s.attributes.begin(), s.attributes.end());
       d.words.insert(s.words.begin(), s.words.end());
       d.sets.insert(s.sets.begin(), s.sets.end());
     }
   }
   for (const ModuleStatement& s : module.statements) add_effects(s);
+  add_sets_by_value(module);
   for (const Effects& effects : effects_) given_.insert(effects.assigns.begin(), effects.assigns.end());
   for (size_t i = 0; i < effects_.size(); ++i) effects_[i].changes = changes_of(module.statements[i], effects_[i]);
-  make_groups();
+  find_known();
+  make_groups(module);
+}
+
+bool ModulePlan::assigns_attribute(std::string_view name) const {
+  static constexpr std::string_view kAll[] = {"setattr", "delattr", "__dict__", "vars"};
+  return attributes_.contains(name) ||
+         std::any_of(std::begin(kAll), std::end(kAll), [&](std::string_view all) { return attributes_.contains(all); });
 }
 
 bool ModulePlan::has_own(const std::vector<std::string>& words) const {
@@ -232,6 +242,9 @@ void ModulePlan::add_effects(const ModuleStatement& s) {
   if (s.kind == ModuleStatement::Kind::Define) {
     effects.mentions.insert(s.names.begin(), s.names.end());
     effects.mentions.insert(s.head.begin(), s.head.end());
+    NameSet called = closure({s.called.begin(), s.called.end()});  // by defaults
+    add_sets(called, effects);
+    effects.mentions.merge(called);
     // A function of the file may make anything of what it decorates.
     const bool is_changed = s.of != ModuleStatement::Of::Kernel && has_own(s.decorated);
     if (is_changed) effects.assigns.insert(s.names.begin(), s.names.end());
@@ -239,42 +252,88 @@ void ModulePlan::add_effects(const ModuleStatement& s) {
     return;
   }
   effects.mentions = closure(std::move(effects.mentions));
-  for (const std::string& name : effects.mentions)
-    if (const auto d = definitions_.find(name); d != definitions_.end())
-      effects.assigns.insert(d->second.sets.begin(), d->second.sets.end());
+  add_sets(effects.mentions, effects);
   effects_.push_back(std::move(effects));
 }
 
-void ModulePlan::make_groups() {
-  NameSet known;  // of the module
+void ModulePlan::add_sets(const NameSet& mentions, Effects& effects) const {
+  for (const std::string& name : mentions)
+    if (const auto d = definitions_.find(name); d != definitions_.end())
+      effects.assigns.insert(d->second.sets.begin(), d->second.sets.end());
+}
+
+void ModulePlan::add_sets_by_value(const Module& module) {
+  for (const auto& [function, definition] : definitions_) {
+    if (definition.sets.empty()) continue;
+    NameSet carriers{function};
+    auto holds_any = [&](const auto& names) {
+      return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return carriers.contains(name); });
+    };
+    for (bool grows = true; std::exchange(grows, false);)
+      for (size_t i = 0; i < effects_.size(); ++i) {
+        Effects& effects = effects_[i];
+        const ModuleStatement& s = module.statements[i];
+        const bool is_made = s.kind == ModuleStatement::Kind::Define;  // of what a decorator of the file is given
+        const bool carries = is_made ? holds_any(s.decorated) : holds_any(effects.mentions);
+        if (!carries) continue;
+        for (const NameSet* names : {&effects.assigns, &effects.touches})
+          for (const std::string& name : *names)
+            grows |= !definition.sets.contains(name) && carriers.insert(name).second;
+      }
+    for (Effects& effects : effects_)
+      if (!effects.mentions.contains(function) && holds_any(effects.mentions))
+        effects.assigns.insert(definition.sets.begin(), definition.sets.end());
+  }
+}
+
+// What a statement that runs mentions of the classes may change what these hold.
+void ModulePlan::find_known() {
   for (const Effects& effects : effects_) {
     for (const std::string& name : effects.assigns)
-      if (known.insert(name).second) assigned_.push_back(name);
+      if (known_.insert(name).second) assigned_.push_back(name);
     for (const std::string& name : effects.touches)
-      if (definitions_.contains(name)) known.insert(name);
+      if (definitions_.contains(name)) known_.insert(name);
+    for (const std::string& name : effects.mentions)
+      if (const auto d = definitions_.find(name); d != definitions_.end() && d->second.is_class) known_.insert(name);
   }
-  auto keep_known = [&](NameSet& names) { std::erase_if(names, [&](auto& name) { return !known.contains(name); }); };
+}
+
+// The statements of a `try` belong together: one that fails decides about those behind it.
+void ModulePlan::make_groups(const Module& module) {
+  auto keep_known = [&](NameSet& names) { std::erase_if(names, [&](auto& name) { return !known_.contains(name); }); };
+  auto tries_of = [&](size_t statement) {
+    NameSet names;  // that no program can write
+    for (const Condition& c : module.statements[statement].conditions)
+      if (c.of_try) names.insert(".try" + std::to_string(c.value->loc.line));
+    return names;
+  };
   Groups groups;
-  for (Effects& effects : effects_) {
+  for (size_t i = 0; i < effects_.size(); ++i) {
+    Effects& effects = effects_[i];
     const bool any = std::any_of(effects.mentions.begin(), effects.mentions.end(),
                                  [](const std::string& word) { return contains(kReflection, word); });
-    if (any) effects.assigns = effects.mentions = effects.changes = known;
+    if (any) effects.assigns = effects.mentions = effects.changes = known_;
     for (NameSet* names : {&effects.mentions, &effects.changes, &effects.assigns, &effects.touches}) keep_known(*names);
     NameSet all = effects.mentions;
     all.insert(effects.assigns.begin(), effects.assigns.end());
     all.insert(effects.touches.begin(), effects.touches.end());
+    all.merge(tries_of(i));
     groups.join(all);
   }
   std::map<std::string, size_t> numbers;
-  for (const std::string& name : known)
+  for (const std::string& name : known_)
     groups_[name] = numbers.try_emplace(groups.find(name), numbers.size()).first->second;
   statements_.resize(numbers.size());
-  for (size_t i = 0; i < effects_.size(); ++i)
-    for (const NameSet* names : {&effects_[i].mentions, &effects_[i].assigns, &effects_[i].touches})
-      if (!names->empty()) {
-        statements_[groups_.at(*names->begin())].push_back(i);
-        break;
-      }
+  for (size_t i = 0; i < effects_.size(); ++i) {
+    const Effects& e = effects_[i];
+    const NameSet tries = tries_of(i);
+    for (const NameSet* names : {&e.mentions, &e.assigns, &e.touches, &tries}) {
+      if (names->empty()) continue;
+      const auto number = numbers.find(groups.find(*names->begin()));
+      if (number != numbers.end()) statements_[number->second].push_back(i);
+      break;
+    }
+  }
 }
 
 std::optional<size_t> ModulePlan::group_of(std::string_view name) const {

@@ -39,6 +39,8 @@ class ModulePlan {
   const std::vector<std::string>& assigned() const { return assigned_; }
   /// Of the names: the names that statements assign, those included that functions and classes among them mention.
   NameSet reached(const NameSet& names) const;
+  /// Whether functions and classes of the file may assign an attribute of this name.
+  bool assigns_attribute(std::string_view name) const;
   /// Whether an expression has the name of a function or a class of the file, or changes what a name holds.
   bool calls_own(const Expr& e) const;
   /// The statements that define classes of this name, and functions that are no kernels.
@@ -49,20 +51,27 @@ class ModulePlan {
     NameSet words, sets;
     std::vector<size_t> functions;
     bool is_import = false;  ///< and nothing else
+    bool is_class = false;
   };
   /// All that the names lead to by definitions.
   NameSet closure(NameSet names) const;
   void add_effects(const ModuleStatement& statement);
+  void add_sets(const NameSet& mentions, Effects& effects) const;
   NameSet changes_of(const ModuleStatement& statement, const Effects& effects) const;
   void add_changes(const Expr& e, NameSet& names) const;
   bool only_reads(const Expr& call) const;
   /// Whether any is a function or a class of the file.
   bool has_own(const std::vector<std::string>& words) const;
-  void make_groups();
+  /// Statements that mention a name that may hold a function or an object of a class may assign what these set.
+  void add_sets_by_value(const Module& module);
+  void find_known();
+  void make_groups(const Module& module);
 
   std::vector<Effects> effects_;
   std::map<std::string, Definition, std::less<>> definitions_;
   NameSet given_;        ///< names that statements assign
+  NameSet known_;        ///< names of the module that have a group
+  NameSet attributes_;   ///< that functions and classes may assign
   NameSet class_words_;  ///< of the file's classes
   std::vector<std::string> assigned_;
   std::map<std::string, size_t, std::less<>> groups_;  ///< of what is assigned or touched

@@ -37,15 +37,12 @@ bool ModuleStatements::enter_branch(const LogicalLine& line) {
   if (goes_on) {
     branch = std::move(branches_.back());
     branches_.pop_back();
-    if (!branch.conditions.empty()) branch.conditions.back().holds = false;
+    if (word == "finally")
+      branch.conditions.clear();
+    else if (!branch.conditions.empty())
+      branch.conditions.back().holds = branch.conditions.back().of_try && word == "else";
   }
-  if (word == "except") {
-    auto never = std::make_shared<Expr>();
-    never->kind = Expr::Kind::False;
-    branch.conditions.push_back({std::move(never), true});
-  } else if (word == "finally" && branch.conditions.size() > 0) {
-    branch.conditions.clear();
-  }
+  if (word == "try") branch.conditions.push_back(condition_of_try(line));
   if (word == "if" || word == "elif") {
     Diagnostics ignored;
     auto s = line.errors.empty() ? parse_statement(line, line.pieces[0].first, line.pieces[0].second, ignored)
@@ -66,6 +63,13 @@ bool ModuleStatements::enter_branch(const LogicalLine& line) {
   if (word == "with") enter_context(line);
   branches_.push_back(std::move(branch));
   return has_block;
+}
+
+Condition ModuleStatements::condition_of_try(const LogicalLine& line) {
+  auto e = std::make_shared<Expr>();
+  e->kind = Expr::Kind::True;
+  e->loc = line.loc(0, line.word().size());
+  return {.value = std::move(e), .of_try = true};
 }
 
 std::shared_ptr<const Expr> ModuleStatements::unknown_condition(const LogicalLine& line) {
@@ -177,6 +181,19 @@ std::vector<std::string> ModuleStatements::assigned_in(size_t begin, size_t end)
   return {names.begin(), names.end()};
 }
 
+std::vector<std::string> ModuleStatements::attributes_in(size_t begin, size_t end) const {
+  std::set<std::string> attributes;
+  for (size_t i = begin; i < end; ++i) {
+    const std::string& text = lines_[i].text;
+    const std::vector<std::string> words = words_in(text);
+    for (const char* all : {"setattr", "delattr", "__dict__", "vars"})
+      if (std::find(words.begin(), words.end(), all) != words.end()) attributes.insert(all);
+    for (const std::string& word : assigned_in(i, i + 1))
+      if (text.find('.' + word) != text.npos) attributes.insert(word);
+  }
+  return {attributes.begin(), attributes.end()};
+}
+
 void ModuleStatements::define(size_t first_decorator, bool is_kernel) {
   using Of = ModuleStatement::Of;
   const LogicalLine& line = lines_[next_];
@@ -191,7 +208,12 @@ void ModuleStatements::define(size_t first_decorator, bool is_kernel) {
   s.of = is_kernel ? Of::Kernel : is_class ? Of::Class : Of::Function;
   s.names.emplace_back(line.word(line.word() == "async" ? word_after(line, name + 3) : name));
   s.words = words_of(next_, end);
-  if (!is_kernel) s.head = words_of(next_, next_ + 1);
+  if (!is_kernel) {
+    s.head = words_of(next_, next_ + 1);
+    s.attributes = attributes_in(next_, end);
+    for (const std::string& word : s.head)
+      if (word != s.names[0] && line.text.find(word + "(") != line.text.npos) s.called.push_back(word);
+  }
   for (size_t i = next_; i < end; ++i)
     if (const std::vector<std::string> words = words_in(lines_[i].text);
         std::find(words.begin(), words.end(), "global") != words.end())

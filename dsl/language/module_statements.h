@@ -1,5 +1,5 @@
-// The statements of a module, beside its functions. A block under `if` holds them under a condition; that of a `try` is
-// taken to run to its end, so that its `except` never runs.
+// The statements of a module, beside its functions. A block under `if` holds them under a condition, and so do the
+// blocks of a `try`.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +27,10 @@ class ModuleStatements : protected BlockParser {
   void define(size_t first_decorator, bool is_kernel);
   /// A line of the module that begins no block, and what stands behind the head of a block in its line.
   void module_statement(const LogicalLine& line);
+  /// Behind the last line of the block that the line has, if any.
+  size_t end_of_block(size_t line) const;
+  /// The words of lines, each once.
+  std::vector<std::string> words_of(size_t begin, size_t end) const;
 
   Module module_;
 
@@ -38,6 +42,8 @@ class ModuleStatements : protected BlockParser {
     bool whole = false;  ///< a loop, which is one statement with its block
   };
 
+  /// The condition that a `try` is for what stands in its blocks.
+  static Condition condition_of_try(const LogicalLine& line);
   /// One that is never evaluated.
   static std::shared_ptr<const Expr> unknown_condition(const LogicalLine& line);
   /// Whether the line belongs to a statement that has been taken with its block.
@@ -48,13 +54,11 @@ class ModuleStatements : protected BlockParser {
   /// `with f(x) as y:` is f(x), and y is not known. Its block is taken to run to its end.
   void enter_context(const LogicalLine& line);
   void add_statement(StmtPtr s);
-  /// Behind the last line of the block that the line has, if any.
-  size_t end_of_block(size_t line) const;
   static std::vector<std::string> words_in(std::string_view text);
-  /// Each once.
-  std::vector<std::string> words_of(size_t begin, size_t end) const;
   /// What lines that are not followed may assign, by their text: what stands ahead of '=', and in heads of statements.
   std::vector<std::string> assigned_in(size_t begin, size_t end) const;
+  /// The attributes among these, and what reaches all of them.
+  std::vector<std::string> attributes_in(size_t begin, size_t end) const;
   /// Behind the ':' of a head, with which the piece of a line begins.
   size_t end_of_head(const LogicalLine& line, size_t begin, size_t end) const;
   void module_piece(const LogicalLine& line, size_t begin, size_t end);

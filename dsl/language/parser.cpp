@@ -84,9 +84,17 @@ class ModuleParser : private ModuleStatements {
         add_method(out);
         continue;
       }
+      if (line.word() == "def" || line.word() == "class" || line.word() == "async") {
+        next_ = end_of_block(next_);
+        continue;
+      }
       ++next_;
-      if (line.indent != indent || !line.errors.empty() || line.word() == "def") continue;
-      for (auto [begin, end] : line.pieces) add_fields(line, begin, end, out);
+      bool is_followed = line.indent == indent && line.errors.empty();
+      for (auto [begin, end] : line.pieces) is_followed = is_followed && add_fields(line, begin, end, out);
+      if (!is_followed && line.text[0] != '@') {
+        const std::vector<std::string> words = words_of(next_ - 1, next_);
+        out.not_followed.insert(words.begin(), words.end());
+      }
     }
     return out;
   }
@@ -125,15 +133,22 @@ class ModuleParser : private ModuleStatements {
     out.methods.push_back(std::move(method));
   }
 
-  static void add_fields(const LogicalLine& line, size_t begin, size_t end, Class& out) {
+  /// False where the statement is none that gives names values, or a docstring or `pass`.
+  static bool add_fields(const LogicalLine& line, size_t begin, size_t end, Class& out) {
     Diagnostics ignored;
     auto s = parse_statement(line, begin, end, ignored);
-    if (!s || !s->stmt || (s->stmt->kind != Stmt::Kind::Assign && s->stmt->kind != Stmt::Kind::AnnAssign)) return;
+    if (!s || !s->stmt || s->form != Statement::Form::Simple) return false;
     Stmt& stmt = *s->stmt;
-    for (const ExprPtr& target : stmt.targets)
+    if (stmt.kind != Stmt::Kind::Assign && stmt.kind != Stmt::Kind::AnnAssign)
+      return stmt.kind == Stmt::Kind::Pass || (stmt.kind == Stmt::Kind::Expr && stmt.value->kind == Expr::Kind::String);
+    bool is_followed = true;
+    for (const ExprPtr& target : stmt.targets) {
+      is_followed = is_followed && target->kind == Expr::Kind::Name;
       if (target->kind == Expr::Kind::Name)
         out.fields.push_back({target->text, target->loc, stmt.annotation ? clone(*stmt.annotation) : nullptr,
                               stmt.value ? clone(*stmt.value) : nullptr});
+    }
+    return is_followed;
   }
 
   // ---- The host side of the file.

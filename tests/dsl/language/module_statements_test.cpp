@@ -128,6 +128,19 @@ TEST(ModuleStatements, StatementsOfTheModuleRunInTheirOrder) {
       {"C = [1]\nclass F:\n  def g(): C.append(2)\nf = F.g", "C", "[1]"},
       {"A = isinstance(triton.Config({}), triton.Config)", "A", "True"},
       {"L = [1]\nL2 = L * 2\nL *= 2\nL2.append(1)", "(L, L2)", "([1, 1], [1, 1, 1])"},
+      {"class A:\n  v = [1]\nA.v.append(2)", "A.v", "[1, 2]"},
+      {"class A:\n  d = {}\nA.d[2] = 1", "A.d", "{2: 1}"},
+      {"class A:\n  v = [1]\ndef f():\n  A.v.append(2)\nf()", "A.v", "[1, 2]"},
+      {"class A:\n  v = [1]\nx = A.v\nx.append(2)", "(A.v, x)", "([1, 2], [1, 2])"},
+      {"class A:\n  v = [1]\nB = A\nB.v.append(2)", "A.v", "[1, 2]"},
+      {"class A:\n  v = [1]\nfor i in range(2):\n  A.v.append(i)", "A.v", "[1, 0, 1]"},
+      {"L = [1]\nclass A:\n  v = L\nL.append(2)\nA.v.append(3)", "(A.v, L)", "([1, 2, 3], [1, 2, 3])"},
+      {"X = 1\nclass A:\n  X = 2\n  Y = X + 1", "(X, A.Y)", "(1, 3)"},
+      {"class A:\n  n = 1\n  n = n + 4", "A.n", "5"},
+      {"class A:\n  n = 3\n  d = {}\n  def __init__(self):\n    self.x = 1\na = A()", "A.n", "3"},
+      {"X = 1\ntry:\n  X = 2\n  raise KeyError\nexcept KeyError:\n  pass", "X", "2"},
+      {"try:\n  X = 1\nexcept KeyError:\n  X = 2\nelse:\n  X += 4\nfinally:\n  X += 8", "X", "13"},
+      {"try:\n  import numpy as np\n  H = True\n  np.random.seed(3)\nexcept ImportError:\n  H = False", "H", "True"},
   };
   for (const auto& [text, expression, expected] : cases) {
     auto tune =
@@ -190,12 +203,52 @@ TEST(ModuleStatements, WhatIsNotEvaluatedMakesWhatItMayChangeUnknown) {
       {"L = [1]\nsorted(L, key=lambda x: L.append(x))", "L", "sorted is evaluated of a list, and with reverse"},
       {"L = [1]\nmax(L, key=foo.bar)", "L", "unknown name 'foo'"},
       {"A = 1\nimport foo as A\nB = 2", "A", "'A' comes from 'foo', outside this file"},
+      {"class A:\n  v = [1]\n  def m():\n    A.v.append(2)\nA.m()", "A.v", "the class 'A' has no method 'm'"},
+      {"class A:\n  v = [1]\n  def m(self):\n    self.v.append(2)\nA().m()", "A.v",
+       "the class 'A' makes no values here"},
+      {"class A:\n  v = [1]\n  def m(x):\n    A.v.append(x)\nG = A.v\nA.m(foo)", "G", "unknown name 'foo'"},
+      {"class A:\n  n = 1\ndef f():\n  A.n = 2\nf()", "A.n", "cannot assign to the attribute 'n'"},
+      {"class A:\n  n = 1\n  def m(self):\n    setattr(A, 'n', 2)\nfoo.x(A)", "A.n", "unknown name 'foo'"},
+      {"class A:\n  v = [1]\nx = A.v\nfoo.y(x)", "A.v", "unknown name 'foo'"},
+      {"class A:\n  v = []\ndef reg(c):\n  A.v.append(c)\n  return c\n@reg\nclass B: pass", "len(A.v)",
+       "this statement is not evaluated, and with it what it may change"},
+      {"L = [1]\nclass A:\n  n = len(L)\nL.append(2)", "A.n",
+       "'n' depends on names that have other values behind the class"},
+      {"class A:\n  n = 1\n  n += 1", "A.n", "what the body of the class makes of 'n' is not followed"},
+      {"class A:\n  v = [1]\n  v.append(2)", "A.v", "what the body of the class makes of 'v' is not followed"},
+      {"class A:\n  n = 1\n  if True:\n    n = 2", "A.n", "what the body of the class makes of 'n' is not followed"},
+      {"try:\n  raise KeyError\n  X = 2\nexcept KeyError:\n  X = 3", "X",
+       "whether this is run is not known: the statement of the same 'try' in line 5 is not evaluated"},
+      {"X = 1\ntry:\n  int('a')\n  X = 2\nexcept ValueError:\n  X = 3", "X",
+       "whether this is run is not known: the statement of the same 'try' in line 6 is not evaluated"},
+      {"X = 1\ntry:\n  X = 2\n  Y = {}['a']\nexcept KeyError:\n  X = 4", "X",
+       "whether this is run is not known: the statement of the same 'try' in line 7 is not evaluated"},
+      {"L = [1]\ntry:\n  L.append(2)\n  raise KeyError\nexcept KeyError:\n  L.append(4)", "L",
+       "whether this is run is not known: the statement of the same 'try' in line 7 is not evaluated"},
+      {"x = 1\ndef f():\n  global x\n  x = 2\n  return 5\ny = f()", "x", "'global' is not part of the kernel language"},
+      {"x = 1\ndef f():\n  global x\n  x = 2\ng = f\ng()", "x", "'global' is not part of the kernel language"},
+      {"x = 1\ndef f(v):\n  global x\n  x = v\nd = {'a': f}\nd['a'](1)", "x",
+       "'global' is not part of the kernel language"},
+      {"x = 1\ndef f(v):\n  global x\n  x = v\nL = list(map(f, [2]))", "x",
+       "'global' is not part of the kernel language"},
+      {"x = 1\ndef f():\n  global x\n  x = 2\ndef g(a=f()): pass", "x",
+       "a default is not evaluated, and with it what it may change"},
+      {"X = 1\nwhile True: X = 2", "X", "the statements of the module take more than 1000000 steps"},
   };
   for (const auto& [text, expression, message] : cases) {
     const std::string error = autotune_error(
         fmt::format("{}\n@triton.autotune([triton.Config({{'BLOCK': str({})}})], [])", text, expression));
     EXPECT_NE(error.find(fmt::format("error: {}\n", message)), std::string::npos) << text << error;
   }
+}
+
+// Sizes at which looking through all names for each statement takes minutes.
+TEST(ModuleStatements, ThousandsThatAreNotEvaluatedTakeLinearTime) {
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text += fmt::format("L{0} = M{0} = [{0}]\n", i);
+  for (int i = 0; i < 5000; ++i) text += fmt::format("M{}.append(1)\nfoo.x(L{}, L9)\n", i, i);
+  EXPECT_NE(autotune_error(text + "@triton.autotune([triton.Config({'BLOCK': len(M4999)})], [])").find("unknown name"),
+            std::string::npos);
 }
 
 TEST(ModuleStatements, AnUnknownGlobalSaysWhyAndWhere) {
