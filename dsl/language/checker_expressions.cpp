@@ -324,6 +324,17 @@ Val Checker::eval_bool_op(const Expr& e) {
   return run_time ? *run_time : scalar.value_or(last);
 }
 
+namespace {
+
+/// The type that a value has, or a number as a scalar of the kernel; nothing for others.
+std::optional<ir::Type> type_by_itself(dsl::Sema& s, const Val& v) {
+  if (v.is_value()) return v.value()->type;
+  const Val type = dsl::is_number(v) ? dsl::attribute(s, dsl::as_scalars(v), "dtype") : Val();
+  return type.is<dsl::DType>() ? std::optional(type.as<dsl::DType>().type) : std::nullopt;
+}
+
+}  // namespace
+
 Val Checker::eval_ternary(const Expr& e) {
   Val condition = eval(*e.children[0]);
   if (condition.is_constant()) {
@@ -348,6 +359,15 @@ Val Checker::eval_ternary(const Expr& e) {
   }
   sema_.at(e.loc);
   std::string why;
+  const auto a = type_by_itself(sema_, sides[0]), b = type_by_itself(sema_, sides[1]);
+  if (a && b && *a != *b) {
+    dsl::finish_if(sema_, join);
+    return error(e.loc,
+                 fmt::format("a conditional expression has one type where its condition is known at run time only, "
+                             "found {} and {}",
+                             dsl::describe(sides[0]), dsl::describe(sides[1])),
+                 "cast one of them with .to(...)");
+  }
   auto merged = dsl::merge(sema_, join, "", sides[0], sides[1], why);
   if (!merged) {
     dsl::finish_if(sema_, join);
@@ -406,6 +426,9 @@ Val Checker::eval_subscript(const Expr& e) {
                  fmt::format("call it: {}(...)", f->name));
   auto indices = eval_index(e);
   if (!indices || base.is_poison()) return Val();
+  if (!host_ && base.is<std::string>() && indices->size() == 1 && indices->front().is<dsl::Slice>())
+    return error(e.loc, "a kernel takes single characters of a string, no slices",
+                 "compute it outside of the kernel: a tl.constexpr of the module");
   if (is_iterator(base)) return error(e.loc, "an iterator, as zip() and map() give, has no places", "list(...) has");
   if (const auto* f = base.get_if<FunctionRef>();
       f && f->name == "os.environ" && indices->size() == 1 && indices->front().is<std::string>()) {

@@ -180,6 +180,8 @@ void Checker::unpack(const Expr& target, const Val& value) {
 void Checker::assign_statement(const Stmt& s) {
   if (!s.value) return;  // a bare annotation
   bool constexpr_name = s.kind == Kind::AnnAssign && is_constexpr_annotation(s.annotation.get());
+  auto is_name = [](const ExprPtr& target) { return target->kind == Expr::Kind::Name; };
+  if (std::all_of(s.targets.begin(), s.targets.end(), is_name)) statement_ = s.value.get();  // the name stands for None
   Val value = eval(*s.value);  // as in Triton, a run-time value may be annotated tl.constexpr
   // As in Triton, only the annotation makes a constexpr: a plain `x = tl.constexpr(2)` is a number with a type.
   if (!constexpr_name) value = assigned(value);

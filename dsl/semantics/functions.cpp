@@ -193,7 +193,8 @@ Val fn_full(Sema& s, Args args) {
   if (args[1].is_value() && args[1].value()->type.is_tile())
     return s.error(fmt::format("full takes a scalar value, found {}", describe(args[1])));
   const bool is_zero = args[1].is<double>() && args[1].as<double>() == 0;
-  const Val value = is_zero ? Val(Int(0)) : args[1];  // 0.0 is the zero of any type, -0.0 too, as in Triton
+  Val value = is_zero ? Val(Int(0)) : args[1];  // 0.0 is the zero of any type, -0.0 too, as in Triton
+  if (*elem == Elem::I1 && is_number(value)) value = truth(value);
   if (value.is<double>() && is_integer(*elem))
     return s.error(fmt::format("the value of full, {}, is no {}", value.as<double>(), elem_info(*elem).tl),
                    "take a float dtype");

@@ -191,7 +191,7 @@ bool check_atomic_type(Sema& s, const std::string& kind, Elem elem) {
   if (kind == "xchg" && !wide) taken = "elements of 32 or 64 bits";
   if ((kind == "min" || kind == "max") && !wide && !(real && bits == 16))
     taken = "32- and 64-bit integers and floats of 16 bits or more";
-  if ((kind == "and" || kind == "or" || kind == "xor") && (!wide || real)) taken = "integers of 32 or 64 bits";
+  if ((kind == "and" || kind == "or" || kind == "xor") && !wide) taken = "elements of 32 or 64 bits";
   if (!taken) return true;
   s.error(fmt::format("atomic_{} on {}", kind, elem_info(elem).tl), fmt::format("it takes {}", taken));
   return false;
@@ -218,6 +218,15 @@ Val atomic_float_extreme(Sema& s, bool larger, ir::Value* p, ir::Value* value, i
   return b.bitcast(b.select(positive, of_positive, of_negative), ir::Type::scalar(value->type.elem));
 }
 
+// On the bits of floats.
+Val atomic_bitwise(Sema& s, const std::string& kind, ir::Value* p, ir::Value* value, ir::Value* mask, ir::Attrs attrs) {
+  ir::Builder& b = s.builder;
+  const Elem bits = value->type.bits() == 32 ? Elem::I32 : Elem::I64;
+  ir::Value* to = b.bitcast(p, ir::Type::pointer_to(bits));
+  ir::Value* with = b.bitcast(value, ir::Type::scalar(bits));
+  return b.bitcast(b.atomic_rmw(kind, to, with, mask, std::move(attrs)), ir::Type::scalar(value->type.elem));
+}
+
 // args: pointer, val, mask, sem, scope
 Val atomic(Sema& s, Args args, const std::string& kind) {
   const std::string function = "atomic_" + kind;
@@ -231,6 +240,8 @@ Val atomic(Sema& s, Args args, const std::string& kind) {
   watch_access(s, "atomic", p, value, *mask);
   if (value->type.is_float() && value->type.bits() > 16 && (kind == "min" || kind == "max"))
     return atomic_float_extreme(s, kind == "max", p, value, *mask, *attrs);
+  if (value->type.is_float() && (kind == "and" || kind == "or" || kind == "xor"))
+    return atomic_bitwise(s, kind, p, value, *mask, std::move(*attrs));
   return s.builder.atomic_rmw(kind, p, value, *mask, std::move(*attrs));
 }
 

@@ -92,10 +92,19 @@ std::optional<Words> philox(Sema& s, const Val& seed_value, Words c, Int rounds)
   return philox_rounds(s, c, seed, b.constant(ir::Type::tile(elem, {1}), 0), rounds);
 }
 
+/// An integer value, or a float of up to 32 bits, which becomes uint32; null after an error.
+ir::Value* offset_of(Sema& s, const Val& x) {
+  const std::string what = "the offset of the random numbers";
+  ir::Value* v = x.is<double>() && !x.typed ? nullptr : to_value(s, x, what);
+  if (x.is_poison() || (v && (v->type.is_integer() || (v->type.is_float() && v->type.bits() <= 32)))) return v;
+  s.error(fmt::format("{} is an integer or a float of up to 32 bits, found {}", what, describe(x)));
+  return nullptr;
+}
+
 /// Four words of 32 bits for each offset.
 std::optional<Words> words_at(Sema& s, const Val& seed, const Val& offset_value, const Val& n_rounds) {
   ir::Builder& b = s.builder;
-  ir::Value* offset = integer(s, offset_value, "the random numbers", "offset");
+  ir::Value* offset = offset_of(s, offset_value);
   auto rounds = rounds_of(s, n_rounds);
   if (!offset || !rounds) return std::nullopt;
   ir::Value* low = cast_to(s, offset, Elem::U32);

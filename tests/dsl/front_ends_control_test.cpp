@@ -256,7 +256,7 @@ def kernel(out, n, f):
             while s > 2:
                 s = s // 2
             v = v + s
-    t = v if s > 1 else 7
+    t = v if s > 1 else tl.full((4,), 7.0, tl.float32)
     tl.store(out + i, t + s)
 )",
                       cpp, {}, {1}, {v + s, v + s, v + s, v + s}, 1e-6, 9, 0.5);

@@ -1,6 +1,7 @@
 // label: device
 // Atomics: types, masks, kinds, order, several elements at once.
 #include <algorithm>
+#include <bit>
 #include <functional>
 
 #include "tests/codegen/lower/ops_support.h"
@@ -133,6 +134,22 @@ TEST(Atomics, KindsOfIntegers) {
                     {"xor", [](T a, T b) { return T(a ^ b); }},
                     {"xchg", second<T>}});
   });
+}
+
+template <class T, class Bits>
+std::vector<std::pair<std::string, std::function<T(T, T)>>> bitwise_kinds() {
+  auto of_bits = [](auto combine) {
+    return [combine](T a, T b) { return std::bit_cast<T>(combine(std::bit_cast<Bits>(a), std::bit_cast<Bits>(b))); };
+  };
+  return {{"and", of_bits(std::bit_and<Bits>())},
+          {"or", of_bits(std::bit_or<Bits>())},
+          {"xor", of_bits(std::bit_xor<Bits>())}};
+}
+
+// As in Triton, of floats of 32 and 64 bits.
+TEST(Atomics, BitsOfFloats) {
+  check_kinds<float>(bitwise_kinds<float, uint32_t>());
+  check_kinds<double>(bitwise_kinds<double, uint64_t>());
 }
 
 TEST(Atomics, KindsOfFloats) {

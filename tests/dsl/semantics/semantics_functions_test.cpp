@@ -497,8 +497,9 @@ TEST_F(SemanticsFunctions, LookUp) {
 TEST_F(SemanticsFunctions, RandomErrors) {
   call("rand", {0.5, tile(Elem::I32, {16})});
   EXPECT_EQ(errors(), "the seed of philox is an integer, found the float 0.5");
-  call("rand", {Int(1), tile(Elem::F32, {16})});
-  EXPECT_EQ(errors(), "the offset of the random numbers is an integer, found tile of [16] float32");
+  call("rand", {Int(1), tile(Elem::F64, {16})});
+  EXPECT_EQ(errors(),
+            "the offset of the random numbers is an integer or a float of up to 32 bits, found tile of [16] float64");
   call("randint", {Int(1), tile(Elem::I32, {16})}, {{"n_rounds", Int(-1)}});
   EXPECT_EQ(errors(), "n_rounds is -1, expected 0 to 64");
   Val w = tile(Elem::U32, {16});

@@ -108,6 +108,67 @@ def kernel(words, quads, floats, seed, base, ROUNDS: tl.constexpr):
   }
 }
 
+// As in Triton, they become uint32.
+TEST(RandomNumbers, OffsetsThatAreFloats) {
+  Array<float> out(64);
+  run(R"(
+@triton.jit
+def kernel(out):
+    i = tl.arange(0, 16)
+    tl.store(out + i, tl.rand(7, i))
+    tl.store(out + 16 + i, tl.rand(7, i.to(tl.float32) + 0.5))
+    tl.store(out + 32 + i, tl.rand(7, i.to(tl.float16)))
+    five = 5.0
+    tl.store(out + 48 + i, tl.rand(7, five))
+)",
+      {}, {1}, out);
+  const std::vector<float> got = out.values();
+  for (size_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(got[16 + i], got[i]);
+    EXPECT_EQ(got[32 + i], got[i]);
+    EXPECT_EQ(got[48 + i], got[5]);
+  }
+}
+
+TEST(Standard, FullOfBooleans) {
+  Array<int32_t> out(80);
+  run(R"(
+@triton.jit
+def kernel(out):
+    i = tl.arange(0, 16)
+    tl.store(out + i, tl.full((16,), 1.5, tl.int1).to(tl.int32))
+    tl.store(out + 16 + i, tl.full((16,), 2, tl.int1).to(tl.int32))
+    tl.store(out + 32 + i, tl.full((16,), -1.0, tl.int1).to(tl.int32))
+    tl.store(out + 48 + i, tl.full((16,), 0.0, tl.int1).to(tl.int32))
+    tl.store(out + 64 + i, tl.full((16,), 0, tl.int1).to(tl.int32))
+)",
+      {}, {1}, out);
+  const std::vector<int32_t> got = out.values();
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], i < 48 ? 1 : 0) << i;
+}
+
+// What a function that returns nothing gives is None, which a name may stand for.
+TEST(Standard, NamesOfNothing) {
+  Array<float> out(32);
+  run(R"(
+@triton.jit
+def put(p, x):
+    tl.store(p, x)
+
+@triton.jit
+def kernel(out, n):
+    i = tl.arange(0, 16)
+    r = put(out + i, 2.0)
+    if n > 3:
+        r = put(out + i, 3.0)
+    if r is None:
+        r = put(out + 16 + i, 4.0)
+)",
+      {}, {1}, out, 5);
+  const std::vector<float> got = out.values();
+  for (size_t i = 0; i < 32; ++i) EXPECT_EQ(got[i], i < 16 ? 3 : 4) << i;
+}
+
 TEST(RandomNumbers, NoRoundsAndTilesOfSeeds) {
   Array<uint32_t> out(16);
   run(R"(
