@@ -110,9 +110,12 @@ Val Checker::eval_format(const Expr& e) {
   bool ok = true;
   for (size_t i = 0; i < e.children.size(); ++i) {
     Val v = e.children[i] ? eval(*e.children[i]) : error(e.loc, "an f-string takes expressions between its braces");
-    if (v.is_value())
+    if (v.is_value()) {
+      const size_t before = diags_.size();
       v = error(e.children[i]->loc, fmt::format("an f-string takes compile-time values, found {}", dsl::describe(v)),
                 "print('x', x) prints its elements when the kernel runs, tl.static_print(x) its type");
+      if (untyped_ && unknown_) diags_.soften(before);  // compile-time conditions may rule the branch out
+    }
     ok = ok && !v.is_poison();
     const Val part = ok ? formatted(v, e.operators[i], e.loc) : Val();
     ok = ok && !part.is_poison();

@@ -108,6 +108,20 @@ TEST_F(ErrorsTest, UnknownNamesThatMayNotBeReached) {
   expect_works(program);
 }
 
+// The same of texts of values of the run time.
+TEST_F(ErrorsTest, TextsThatMayNotBeReached) {
+  const std::string debug =
+      "def k(x, n, DEBUG: tl.constexpr):\n    pid = tl.program_id(0)\n    if DEBUG:\n        print(f\"pid: {pid}\")\n";
+  Program program = program_of(debug + "    tl.store(x, n)\n");
+  program.check();
+  EXPECT_THROW(program.kernel("k").launch(*device_, {1}, {.constexprs = {{"DEBUG", true}}}, x_.as<float>(), 5),
+               CompileError);
+  program.kernel("k").launch(*device_, {1}, {.constexprs = {{"DEBUG", false}}}, x_.as<float>(), 5);
+  EXPECT_THROW(
+      program_of("def k(x, n):\n    pid = tl.program_id(0)\n    print(f\"pid: {pid}\")\n    tl.store(x, n)\n").check(),
+      CompileError);
+}
+
 // A check without types knows that the tuple has two parts, and not what they are.
 TEST_F(ErrorsTest, LoopsCarryTuplesWhosePartsAreNotKnown) {
   Program program = program_of(
