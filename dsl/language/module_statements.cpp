@@ -194,6 +194,24 @@ std::vector<std::string> ModuleStatements::attributes_in(size_t begin, size_t en
   return {attributes.begin(), attributes.end()};
 }
 
+// `global a, b` is a statement of its own, perhaps behind a head; texts may have the word too.
+void ModuleStatements::add_globals(const LogicalLine& line, std::vector<std::string>& names) {
+  static constexpr std::string_view kWord = "global";
+  for (const auto& [begin, end] : line.pieces) {
+    const std::string_view piece = std::string_view(line.text).substr(begin, end - begin);
+    for (size_t at = piece.find(kWord); at != piece.npos; at = piece.find(kWord, at + 1)) {
+      const size_t ahead = at == 0 ? piece.npos : piece.find_last_not_of(" \t\n", at - 1);
+      const std::string_view behind = piece.substr(at + kWord.size());
+      const bool is_word = !behind.empty() && !is_word_char(behind[0]);
+      const bool is_list = std::all_of(behind.begin(), behind.end(), [](char c) {
+        return is_word_char(c) || std::string_view(", \t\n\\").find(c) != std::string_view::npos;
+      });
+      if (!is_word || !is_list || (ahead != piece.npos && piece[ahead] != ':')) continue;
+      for (std::string& name : words_in(behind)) names.push_back(std::move(name));
+    }
+  }
+}
+
 void ModuleStatements::define(size_t first_decorator, bool is_kernel) {
   using Of = ModuleStatement::Of;
   const LogicalLine& line = lines_[next_];
@@ -214,10 +232,7 @@ void ModuleStatements::define(size_t first_decorator, bool is_kernel) {
     for (const std::string& word : s.head)
       if (word != s.names[0] && line.text.find(word + "(") != line.text.npos) s.called.push_back(word);
   }
-  for (size_t i = next_; i < end; ++i)
-    if (const std::vector<std::string> words = words_in(lines_[i].text);
-        std::find(words.begin(), words.end(), "global") != words.end())
-      s.sets.insert(s.sets.end(), words.begin(), words.end());
+  for (size_t i = next_; i < end; ++i) add_globals(lines_[i], s.sets);
   if (in_whole(false)) {  // the loop around it is not followed
     s.kind = ModuleStatement::Kind::NotKnown;
     s.of = Of::Nothing;

@@ -55,6 +55,8 @@ class ModuleStatements : protected BlockParser {
   void enter_context(const LogicalLine& line);
   void add_statement(StmtPtr s);
   static std::vector<std::string> words_in(std::string_view text);
+  /// Adds what a line of a function declares `global`.
+  static void add_globals(const LogicalLine& line, std::vector<std::string>& names);
   /// What lines that are not followed may assign, by their text: what stands ahead of '=', and in heads of statements.
   std::vector<std::string> assigned_in(size_t begin, size_t end) const;
   /// The attributes among these, and what reaches all of them.

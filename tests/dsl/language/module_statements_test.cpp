@@ -150,12 +150,26 @@ TEST(ModuleStatements, StatementsOfTheModuleRunInTheirOrder) {
   }
 }
 
+// A text with the word is no `global` statement.
+TEST(ModuleStatements, TextsDeclareNoGlobals) {
+  for (const char* body : {"\"\"\"A global x, local or len.\"\"\"", "raise ValueError('no: global x')",
+                           "raise ValueError(f'global x or len')", "foo.bar(\"x\")  # global x"}) {
+    auto tune = autotune("x = 1\ndef f():\n    " + std::string(body) +
+                         "\nf()\nfoo.bar(f)\n"
+                         "@triton.autotune([triton.Config({'BLOCK': x + len([2])})], ['n'])");
+    ASSERT_TRUE(tune) << body;
+    EXPECT_EQ(configs_text(tune->configs), "BLOCK=2 num_warps=4 num_stages=3\n") << body;
+  }
+}
+
 // What a statement may change that is not evaluated is not known behind it: an error, and no old value.
 TEST(ModuleStatements, WhatIsNotEvaluatedMakesWhatItMayChangeUnknown) {
   const std::tuple<const char*, const char*, const char*> cases[] = {
       {"def put(p, x):\n  p.append(x)\nP = []\nB = put(P, foo.bar())", "P", "unknown name 'foo'"},
       {"Q = []\nQ.append([1].count(1))", "Q", "(1,) has no method 'count'"},
       {"x = 1\ndef f():\n  global x\n  x = 2\nf()", "x", "'global' is not part of the kernel language"},
+      {"x = 1\ndef f(): pass; global x, y; x = foo()\nf()", "x", "'global' is not part of the kernel language"},
+      {"x = 1\ndef f():\n  if foo: global x\n  x = 2\nf()", "x", "unknown name 'foo'"},
       {"G = []\ndef f():\n  G.append(1)\ndef g():\n  f()\n  return foo.x()\nH = g()", "G", "unknown name 'foo'"},
       {"P = [1, 3]\nassert P.pop() == 3", "P", "(1, 3) has no method 'pop'"},
       {"P = [1]\nwith foo(P) as f:\n  P.append(3)", "P", "unknown name 'foo'"},
