@@ -317,6 +317,7 @@ Val Checker::inline_jit(const Function& function, std::vector<Argument> args, Lo
   Frame frame, *caller = frame_;
   frame.function = &function;
   frame.parent = caller;
+  if (const auto captured = captured_.find(&function); captured != captured_.end()) frame.captured = &captured->second;
   for (const Argument& a : args) frame.arguments.push_back(a.value);
   if (!check_recursion(frame, loc)) return Val();
   if (!bind_arguments(function, args, loc, frame.scope)) return Val();

@@ -10,6 +10,7 @@
 
 #include "dsl/hooks.h"
 #include "dsl/language/checker_impl.h"
+#include "dsl/language/grammar_support.h"
 #include "dsl/language/host_values.h"
 #include "dsl/language/source_file.h"
 #include "dsl/launch_options.h"
@@ -465,6 +466,9 @@ Checker::Flow Checker::host_execute(std::span<const StmtPtr> body, Val& result) 
       case Kind::Raise:
         error(s.loc, "this 'raise' is reached");
         break;
+      case Kind::Foreign:
+        if (!host_define(s)) execute_simple(s);
+        break;
       default:
         execute_simple(s);
     }
@@ -472,6 +476,22 @@ Checker::Flow Checker::host_execute(std::span<const StmtPtr> body, Val& result) 
     if (flow != Flow::Next) return flow;
   }
   return Flow::Next;
+}
+
+// Each call makes another function, with a syntax tree of its own: it may capture other values.
+bool Checker::host_define(const Stmt& s) {
+  if (s.targets.size() != 1 || !frame_->function) return false;
+  for (const Function& f : module().functions) {
+    if (f.decorators.empty() || f.decorators.front().loc.line != s.loc.line) continue;
+    std::optional<Function> made = parse_function_at(file_->text(), *s.loc.file, f.loc.line);
+    if (!made || made->name != s.targets[0]->text) continue;
+    for (const Decorator& d : f.decorators) made->decorators.push_back({d.loc, clone(*d.value)});
+    const Function& own = made_functions_.emplace_back(std::move(*made));
+    frame_->made.push_back(&own);
+    bind(own.name, FunctionRef{FunctionRef::Kind::Jit, own.name, &own, file_}, s.loc);
+    return true;
+  }
+  return false;
 }
 
 Checker::Flow Checker::host_for(const Stmt& s, Val& result) {

@@ -162,6 +162,8 @@ Val Checker::call_host(const FunctionObject& function, std::vector<Argument> arg
     });
   }
   frame_ = caller;
+  for (const Function* made : frame.made)
+    captured_[made] = frame.scope;  // with the values that the names have in the end
   return result;
 }
 

@@ -405,6 +405,8 @@ class Checker {
   Val as_host(const std::function<Val()>& body);
   /// Runs statements of host code. `result`: what `return` gives; a poison value after an error.
   Flow host_execute(std::span<const StmtPtr> body, Val& result);
+  /// The definition of a jit function in a function of host code. False if the statement is none.
+  bool host_define(const Stmt& s);
   Flow host_for(const Stmt& s, Val& result);
   Flow host_while(const Stmt& s, Val& result);
   bool host_assign_attribute(const Expr& target, const Expr& value);
@@ -502,10 +504,12 @@ class Checker {
   };
   std::map<const void*, Kept> kept_;  ///< by what identity_of() gives
   std::map<const Class*, Fields> classes_;
-  std::map<const Param*, Val> defaults_;  ///< of functions of host code, which share them among all calls
-  std::map<const void*, Val> shared_;     ///< lists of the kernel that other names may have too, by identity_of()
-  int64_t changes_ = 0;                   ///< of lists of the kernel up to now
-  int64_t host_changes_ = 0;              ///< of lists and dicts of host code up to now, and iterators that were used
+  std::deque<Function> made_functions_;        ///< jit functions that functions of host code define and return
+  std::map<const Function*, Scope> captured_;  ///< what these read of the names around them
+  std::map<const Param*, Val> defaults_;       ///< of functions of host code, which share them among all calls
+  std::map<const void*, Val> shared_;          ///< lists of the kernel that other names may have too, by identity_of()
+  int64_t changes_ = 0;                        ///< of lists of the kernel up to now
+  int64_t host_changes_ = 0;  ///< of lists and dicts of host code up to now, and iterators that were used
   int64_t steps_ = 0;
   int64_t made_items_ = 0;  ///< of tuples, lists and dicts, and pieces of strings, made at compile time
 };

@@ -251,6 +251,9 @@ Val Checker::lookup(const Expr& e) {
                                           others->second.end());
     return b.value;
   }
+  if (const auto it = frame_->captured ? frame_->captured->find(name) : Scope::const_iterator();
+      frame_->captured && it != frame_->captured->end())
+    return it->second.value;
   if (auto value = module_name(name, e)) return *value;
   if (host_)
     if (auto value = host_name(name)) return *value;

@@ -71,6 +71,8 @@ struct Frame {
   std::vector<Val> arguments;      ///< of a jit function, as the call gives them
   std::vector<LoopContext> loops;  ///< the innermost last
   std::vector<NameReader> readers;
+  std::vector<const Function*> made;        ///< jit functions that host code has defined in it
+  const Scope* captured = nullptr;          ///< names around a jit function that host code has made
   ModuleRun* run = nullptr;                 ///< of which the names are those of the module
   NameSet of_clauses;                       ///< names of the comprehensions that are evaluated
   const dsl::HostObject* lambda = nullptr;  ///< that is called

@@ -63,6 +63,12 @@ class ModuleParser : private ModuleStatements {
     return parse_function(/*host=*/true);
   }
 
+  std::optional<Function> function_at(int line) {
+    for (next_ = 0; next_ < lines_.size(); ++next_)
+      if (lines_[next_].word() == "def" && lines_[next_].segments.front().line == line) return parse_function();
+    return std::nullopt;
+  }
+
   std::optional<Class> host_class(std::string_view name) {
     std::optional<size_t> at;
     for (size_t i = 0; i < lines_.size(); ++i) {
@@ -365,6 +371,11 @@ std::optional<Function> parse_signature(std::string_view text, std::string_view 
 std::optional<Function> parse_host_function(std::string_view text, std::string_view file, std::string_view name,
                                             Diagnostics& diags) {
   return ModuleParser(text, intern_file(file), diags).host_function(name);
+}
+
+std::optional<Function> parse_function_at(std::string_view text, std::string_view file, int line) {
+  Diagnostics ignored;
+  return ModuleParser(text, intern_file(file), ignored).function_at(line);
 }
 
 std::optional<Class> parse_class(std::string_view text, std::string_view file, std::string_view name) {

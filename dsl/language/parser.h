@@ -25,6 +25,10 @@ std::optional<Function> parse_signature(std::string_view text, std::string_view 
 std::optional<Function> parse_host_function(std::string_view text, std::string_view file, std::string_view name,
                                             Diagnostics& diags);
 
+/// The @triton.jit function whose `def` stands in this line, with its body and without decorators. Mistakes are left to
+/// parse(): null if there is none.
+std::optional<Function> parse_function_at(std::string_view text, std::string_view file, int line);
+
 /// A class of the module; null if there is none of this name. Of aggregates alone it has the methods.
 std::optional<Class> parse_class(std::string_view text, std::string_view file, std::string_view name);
 

@@ -169,6 +169,58 @@ def kernel(out, n):
   for (size_t i = 0; i < 32; ++i) EXPECT_EQ(got[i], i < 16 ? 3 : 4) << i;
 }
 
+// Functions that functions of the file define and return, each with the values around it.
+TEST(Standard, FunctionsThatFunctionsMake) {
+  Array<float> out(16);
+  Array<int32_t> reduced(3);
+  run(R"(
+def times(c):
+    @triton.jit
+    def g(x):
+        return x * c
+    return g
+
+def make_op(kind, scale=1):
+    factor = tl.constexpr(scale)
+    if kind == "max":
+        @triton.jit
+        def combine(a, b):
+            return tl.maximum(a, b) * factor
+    else:
+        @triton.jit
+        def combine(a, b):
+            return a + b * factor
+    scale = 100
+    return combine
+
+def twice(f):
+    @triton.jit
+    def of(x):
+        return f(f(x))
+    return of
+
+three, four = times(tl.constexpr(3)), times(4)
+nine = twice(three)
+largest = make_op("max")
+total = make_op("sum")
+
+@triton.jit
+def kernel(out, reduced):
+    i = tl.arange(0, 16)
+    x = i.to(tl.float32)
+    tl.store(out + i, three(x) + four(x) + nine(x))
+    tl.store(reduced, tl.reduce(i, 0, largest))
+    tl.store(reduced + 1, tl.reduce(i, 0, total))
+    tl.store(reduced + 2, twice_of(5))
+
+twice_of = twice(times(2))
+)",
+      {}, {1}, out, reduced);
+  const std::vector<float> got = out.values();
+  for (size_t i = 0; i < 16; ++i) EXPECT_EQ(got[i], 16 * float(i));
+  EXPECT_EQ(reduced.values(), (std::vector<int32_t>{15, 120, 20}));
+}
+
 TEST(RandomNumbers, NoRoundsAndTilesOfSeeds) {
   Array<uint32_t> out(16);
   run(R"(
