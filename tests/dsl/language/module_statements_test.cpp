@@ -140,6 +140,9 @@ TEST(ModuleStatements, StatementsOfTheModuleRunInTheirOrder) {
       {"class A:\n  n = 3\n  d = {}\n  def __init__(self):\n    self.x = 1\na = A()", "A.n", "3"},
       {"X = 1\ntry:\n  X = 2\n  raise KeyError\nexcept KeyError:\n  pass", "X", "2"},
       {"try:\n  X = 1\nexcept KeyError:\n  X = 2\nelse:\n  X += 4\nfinally:\n  X += 8", "X", "13"},
+      {"import foo\nX = 1\ntry:\n  foo.setup()\n  X = 2\nexcept ImportError:\n  X = 3", "X", "2"},
+      {"import foo\nL = [1]\ntry:\n  foo.setup()\n  L.append(2)\nexcept ImportError:\n  Y = 3", "L", "[1, 2]"},
+      {"x = 1\ntry:\n  x = 2\nexcept KeyError:\n  x = 3\nelse:\n  x += 5\nfinally:\n  x *= 2", "x", "14"},
       {"try:\n  import numpy as np\n  H = True\n  np.random.seed(3)\nexcept ImportError:\n  H = False", "H", "True"},
   };
   for (const auto& [text, expression, expected] : cases) {
