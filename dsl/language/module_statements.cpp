@@ -106,9 +106,9 @@ void ModuleStatements::enter_context(const LogicalLine& line) {
   auto s =
       line.errors.empty() ? parse_statement(line, line.pieces[0].first, line.pieces[0].second, ignored) : std::nullopt;
   std::vector<std::string> given;
-  const std::vector<std::string> words = words_in(line.text.substr(0, line.text.find(':')));
+  const auto words = words_in(std::string_view(line.text).substr(0, line.text.find(':')));
   for (size_t i = 1; i < words.size(); ++i)
-    if (words[i - 1] == "as") given.push_back(words[i]);
+    if (words[i - 1] == "as") given.emplace_back(words[i]);
   if (!s || !s->stmt) return add_not_known(next_, next_ + 1, std::move(given));
   s->stmt->kind = Stmt::Kind::Expr;
   add_statement(std::move(s->stmt));
@@ -145,22 +145,30 @@ size_t ModuleStatements::end_of_block(size_t line) const {
   return end;
 }
 
-std::vector<std::string> ModuleStatements::words_in(std::string_view text) {
-  std::vector<std::string> words;
+namespace {
+
+void append_words(std::string_view text, std::vector<std::string_view>& words) {
   for (size_t at = 0; at < text.size();) {
     size_t end = at;
     while (end < text.size() && is_word_char(text[end])) ++end;
-    if (end > at && is_word_start(text[at])) words.emplace_back(text.substr(at, end - at));
+    if (end > at && is_word_start(text[at])) words.push_back(text.substr(at, end - at));
     at = std::max(end, at + 1);
   }
+}
+
+}  // namespace
+
+std::vector<std::string_view> ModuleStatements::words_in(std::string_view text) {
+  std::vector<std::string_view> words;
+  append_words(text, words);
   return words;
 }
 
 std::vector<std::string> ModuleStatements::words_of(size_t begin, size_t end) const {
-  std::set<std::string> words;
-  for (size_t i = begin; i < end; ++i)
-    for (std::string& word : words_in(lines_[i].text)) words.insert(std::move(word));
-  return {words.begin(), words.end()};
+  std::vector<std::string_view> words;
+  for (size_t i = begin; i < end; ++i) append_words(lines_[i].text, words);
+  std::sort(words.begin(), words.end());
+  return {words.begin(), std::unique(words.begin(), words.end())};
 }
 
 std::vector<std::string> ModuleStatements::assigned_in(size_t begin, size_t end) const {
@@ -176,7 +184,7 @@ std::vector<std::string> ModuleStatements::assigned_in(size_t begin, size_t end)
     }
     static constexpr std::string_view kHeads[] = {"for", "with", "case", "del", "import", "from", "async"};
     if (std::find(std::begin(kHeads), std::end(kHeads), lines_[i].word()) != std::end(kHeads)) last = text.size();
-    for (std::string& word : words_in(std::string_view(text).substr(0, last))) names.insert(std::move(word));
+    for (std::string_view word : words_in(std::string_view(text).substr(0, last))) names.emplace(word);
   }
   return {names.begin(), names.end()};
 }
@@ -185,7 +193,7 @@ std::vector<std::string> ModuleStatements::attributes_in(size_t begin, size_t en
   std::set<std::string> attributes;
   for (size_t i = begin; i < end; ++i) {
     const std::string& text = lines_[i].text;
-    const std::vector<std::string> words = words_in(text);
+    const auto words = words_in(text);
     for (const char* all : {"setattr", "delattr", "__dict__", "vars"})
       if (std::find(words.begin(), words.end(), all) != words.end()) attributes.insert(all);
     for (const std::string& word : assigned_in(i, i + 1))
@@ -207,7 +215,7 @@ void ModuleStatements::add_globals(const LogicalLine& line, std::vector<std::str
         return is_word_char(c) || std::string_view(", \t\n\\").find(c) != std::string_view::npos;
       });
       if (!is_word || !is_list || (ahead != piece.npos && piece[ahead] != ':')) continue;
-      for (std::string& name : words_in(behind)) names.push_back(std::move(name));
+      for (std::string_view name : words_in(behind)) names.emplace_back(name);
     }
   }
 }

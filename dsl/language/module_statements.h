@@ -54,7 +54,7 @@ class ModuleStatements : protected BlockParser {
   /// `with f(x) as y:` is f(x), and y is not known. Its block is taken to run to its end.
   void enter_context(const LogicalLine& line);
   void add_statement(StmtPtr s);
-  static std::vector<std::string> words_in(std::string_view text);
+  static std::vector<std::string_view> words_in(std::string_view text);
   /// Adds what a line of a function declares `global`.
   static void add_globals(const LogicalLine& line, std::vector<std::string>& names);
   /// What lines that are not followed may assign, by their text: what stands ahead of '=', and in heads of statements.
