@@ -191,10 +191,10 @@ class BucketSorter {
     llvm::Value* odd = l_.b.CreateTrunc(lane_, l_.b.getInt1Ty());
     llvm::Value* upper = l_.b.CreateTrunc(l_.b.CreateLShr(lane_, uint64_t(1)), l_.b.getInt1Ty());
     for (size_t i = 0; i < keys_.size(); i += kSampleStep) {
-      llvm::Value* first = l_.b.CreateSelect(odd, keys_[i + 1], keys_[i]);
-      llvm::Value* second = l_.b.CreateSelect(odd, keys_[i + 3], keys_[i + 2]);
-      llvm::Value* key = l_.b.CreateSelect(upper, second, first);
-      l_.hw("red_shared_add_i32", {cell_at(leading_bits(key)), l_.i32(1), l_.b.getTrue(), l_.site(op_.loc)});
+      llvm::Value* first = l_.b.CreateSelect(odd, leading_bits(keys_[i + 1]), leading_bits(keys_[i]));
+      llvm::Value* second = l_.b.CreateSelect(odd, leading_bits(keys_[i + 3]), leading_bits(keys_[i + 2]));
+      llvm::Value* leading = l_.b.CreateSelect(upper, second, first);
+      l_.hw("red_shared_add_i32", {cell_at(leading), l_.i32(1), l_.b.getTrue(), l_.site(op_.loc)});
     }
   }
 
