@@ -175,7 +175,7 @@ def kernel(x):
   for (size_t at = begin; at < end; at = ptx.find("red.shared.add", at + 1)) ++sampled;
   EXPECT_EQ(sampled, 1024 / 128 / 4);
   int chosen = 0;
-  for (size_t at = ptx.find("selp.b64"); at < end; at = ptx.find("selp.b64", at + 1)) ++chosen;
+  for (size_t at = ptx.find("selp.b32"); at < end; at = ptx.find("selp.b32", at + 1)) ++chosen;
   EXPECT_GE(chosen, 3 * sampled);
 }
 
