@@ -159,16 +159,22 @@ def kernel(x):
   EXPECT_EQ(ptx_of<int16_t>(text, 1).find("atom.shared.add"), std::string::npos);
 }
 
+/// PTX of a sort of n elements of int64.
+std::string ptx_of_sort(int n) {
+  return ptx_of<int64_t>(fmt::format(R"(
+@triton.jit
+def kernel(x):
+    o = tl.arange(0, {})
+    tl.store(x + o, tl.sort(tl.load(x + o)))
+)",
+                                     n),
+                         1);
+}
+
 // The sample is of a quarter of the keys, of each four of a thread one by its lane: where those of a thread stand far
 // apart in the row, the same ones of all threads would leave out three quarters of it.
 TEST(Sort, SamplesTheWholeRow) {
-  const char* text = R"(
-@triton.jit
-def kernel(x):
-    o = tl.arange(0, 1024)
-    tl.store(x + o, tl.sort(tl.load(x + o)))
-)";
-  const std::string ptx = ptx_of<int64_t>(text, 1);
+  const std::string ptx = ptx_of_sort(1024);
   const size_t begin = ptx.find("red.shared.add"), end = ptx.find("atom.shared.add");
   ASSERT_LT(begin, end);
   int sampled = 0;
@@ -309,13 +315,7 @@ TEST(Sort, BitonicMerge) {
 }
 
 TEST(Sort, LanesCompareTheirWideKeysOnce) {
-  const char* text = R"(
-@triton.jit
-def kernel(x):
-    o = tl.arange(0, 32)
-    tl.store(x + o, tl.sort(tl.load(x + o)))
-)";
-  const std::string ptx = ptx_of<int64_t>(text, 1);
+  const std::string ptx = ptx_of_sort(32);
   EXPECT_NE(ptx.find("shfl.sync.bfly"), std::string::npos) << ptx;
   EXPECT_EQ(ptx.find("max.s64"), std::string::npos) << ptx;
   EXPECT_EQ(ptx.find("shr.u64"), std::string::npos) << ptx;  // a key's halves part in the exchange itself
