@@ -169,6 +169,7 @@ LaunchOptions tegula::bindings::options_of(const tegula_options* as_given, tegul
   out.dependent_launch = !options->no_dependent_launch;
   out.cooperative_grid = options->cooperative_grid != 0;
   out.enable_fp_fusion = !options->no_fp_fusion;
+  out.sanitize_overflow = !options->no_sanitize_overflow;
   return out;
 }
 

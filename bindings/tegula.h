@@ -71,6 +71,7 @@ typedef struct tegula_options {
       debug; /* 1: asserts are carried out; 2: and what a debugger asks for; 0: TEGULA_DEBUG or TRITON_DEBUG decide */
   int32_t program_bits; /* of the number of programs of a launch, where that is known (11: 1024 to 2047 programs): code
                            that is fast for so many takes less time to compile; 0: any number */
+  int32_t no_sanitize_overflow; /* 1: with debug, integers that overflow are no failed asserts */
 } tegula_options;
 
 /* ---- Devices, besides those of tegula_runtime.h */

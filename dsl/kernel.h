@@ -67,6 +67,9 @@ struct LaunchOptions {
   bool cooperative_grid = false;
   /// A product and a sum may become one fma, which rounds once. False: each rounds.
   bool enable_fp_fusion = true;
+  /// With debug=1: a sum, difference or product of integers of less than 64 bits that has more bits ends the launch as
+  /// a tl.device_assert does. False: only what the kernel asserts.
+  bool sanitize_overflow = true;
   StreamHandle stream = nullptr;
 };
 

@@ -32,13 +32,15 @@ struct ArgSpec {
 /// function.
 Val add_param(ir::Func& func, ir::Builder& builder, const ArgSpec& arg);
 
+struct Sema;
+
 struct Specialization {
   std::vector<ArgSpec> args;  ///< in any order; an argument without a row takes its default from the signature
   LaunchOptions options;      ///< their constexprs are among the args
   int capability = 90;        ///< of the target: 90 for sm_90
 
-  /// Makes the options attributes of the kernel's function.
-  void set_options(ir::Func& func) const;
+  /// Makes the options attributes of the kernel's function, and tells its front end what they ask of it.
+  void set_options(ir::Func& func, Sema& sema) const;
 };
 
 /// A warning as the message handler gets it: place, text, source lines and hint. `list`: one that shows the sources.

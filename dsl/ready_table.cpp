@@ -57,13 +57,13 @@ std::array<uint64_t, kDescriptorWords> words_of(const TensorDescriptor& d) {
 // All options but constexprs, in 44 bits. A value that no option can have stands as one such value.
 uint64_t word_of(const LaunchOptions& options) {
   constexpr auto bits = [](unsigned highest) { return std::bit_width(highest + 1); };
-  constexpr int kAll = 3
+  constexpr int kAll = 4
 #define TEGULA_OPTION(name, fallback, low, high, ...) +bits(high)
 #include "codegen/ir/options.def"
       ;
   static_assert(kAll <= 44);
-  uint64_t word = uint64_t(options.dependent_launch) << 2 | uint64_t(options.cooperative_grid) << 1 |
-                  uint64_t(options.enable_fp_fusion);
+  uint64_t word = uint64_t(options.dependent_launch) << 3 | uint64_t(options.cooperative_grid) << 2 |
+                  uint64_t(options.enable_fp_fusion) << 1 | uint64_t(options.sanitize_overflow);
 #define TEGULA_OPTION(name, fallback, low, high, ...) \
   word = word << bits(high) | std::min(unsigned(options.name), (1u << bits(high)) - 1);
 #include "codegen/ir/options.def"

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "dsl/launch_options.h"
+#include "dsl/semantics/sema.h"
 #include "runtime/base/diag.h"
 #include "runtime/base/error.h"
 
@@ -100,10 +101,14 @@ int value_of(const LaunchOption& option, const LaunchOptions& options) {
 
 }  // namespace
 
-void Specialization::set_options(ir::Func& func) const {
+void Specialization::set_options(ir::Func& func, Sema& sema) const {
   for (const LaunchOption& option : launch_options())
     if (const int value = value_of(option, options); !option.info.asks_nothing(value))
       func.attrs[std::string(option.info.name)] = int64_t(value);
+  sema.debug = func.debug();
+  sema.watched = func.watched();
+  // Who looks at a program by a debugger wants to see it to its end.
+  sema.sanitizes_overflow = options.sanitize_overflow && sema.debug && !sema.watched;
 }
 
 void check_options(const KernelSource& kernel, const LaunchOptions& options) {
@@ -406,9 +411,9 @@ std::string specialization_text(std::span<const ArgType> types, const LaunchOpti
   std::string text;
   for (const LaunchOption& option : launch_options())
     text += fmt::format("{} {} ", option.info.name, value_of(option, options));
-  text +=
-      fmt::format("{}{}{}; {}", options.dependent_launch ? "" : "alone", options.cooperative_grid ? "cooperative" : "",
-                  options.enable_fp_fusion ? "" : "unfused", types_text(types));
+  text += fmt::format("{}{}{}{}; {}", options.dependent_launch ? "" : "alone",
+                      options.cooperative_grid ? "cooperative" : "", options.enable_fp_fusion ? "" : "unfused",
+                      options.sanitize_overflow ? "" : "unsanitized", types_text(types));
   for (const ConstexprArg& c : options.constexprs) text += fmt::format(" {}={}", c.name, to_string(c.value));
   return text;
 }

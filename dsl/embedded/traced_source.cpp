@@ -122,9 +122,7 @@ class TracedSource : public dsl::KernelSource {
   static constexpr int kMaxRecordings = 1000;
 
   void record(Trace& trace, const dsl::Specialization& spec) const {
-    spec.set_options(trace.func());
-    trace.sema().debug = trace.func().debug();
-    trace.sema().watched = trace.func().watched();
+    spec.set_options(trace.func(), trace.sema());
     body_(Args(trace, traced_, spec));
   }
 

@@ -99,9 +99,7 @@ std::unique_ptr<ir::Func> Checker::check_kernel(std::string_view kernel, const S
   func_->name = function->name;
   func_->loc = function->loc;
   capability_ = spec.capability;
-  spec.set_options(*func_);
-  sema_.debug = func_->debug();
-  sema_.watched = func_->watched();
+  spec.set_options(*func_, sema_);
   sema_.builder.set_end(&func_->body);
 
   std::vector<std::string> names;

@@ -41,6 +41,7 @@ constexpr Switch kSwitches[] = {
     {"--no-dependent-launch", &LaunchOptions::dependent_launch, false},
     {"--cooperative-grid", &LaunchOptions::cooperative_grid, true},
     {"--no-fp-fusion", &LaunchOptions::enable_fp_fusion, false},
+    {"--no-sanitize-overflow", &LaunchOptions::sanitize_overflow, false},
 };
 
 std::string flag_of(const dsl::LaunchOption& option) {

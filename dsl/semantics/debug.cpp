@@ -26,12 +26,12 @@ std::string spaced(std::string prefix, bool values) {
 }
 
 // Whether ops that tell of values may stand where the builder is.
-bool may_watch(const Sema& s) {
-  if (!s.watched) return false;
+bool may_tell(const Sema& s) {
   for (const ir::Block* block = s.builder.block(); block && block->parent; block = block->parent->parent)
     if (block->parent->info().isolates()) return false;
   return true;
 }
+bool may_watch(const Sema& s) { return s.watched && may_tell(s); }
 
 void create_watch(Sema& s, std::string text, std::vector<ir::Value*> values) {
   ir::Attrs attrs;
@@ -111,6 +111,26 @@ Val fn_device_assert(Sema& s, Args args) {
   attrs[ir::attr::text] = text_of(args[1]);
   s.builder.create(ir::Opcode::DeviceAssert, {condition}, {}, std::move(attrs));
   return None{};
+}
+
+void assert_no_overflow(Sema& s, std::string_view op, ir::Value* a, ir::Value* b) {
+  const ir::Type& type = a->type;
+  if (!s.sanitizes_overflow || !type.is_integer() || type.is_bool() || type.bits() >= 64 || !may_tell(s)) return;
+  const int bits = type.bits() - is_signed(type.elem);
+  const int64_t most = (int64_t(1) << bits) - 1, least = is_signed(type.elem) ? -most - 1 : 0;
+  ir::Value *wide_a = cast_to(s, a, Elem::I64), *wide_b = cast_to(s, b, Elem::I64);
+  ir::Value* exact = op == "+"   ? s.builder.add(wide_a, wide_b)
+                     : op == "-" ? s.builder.sub(wide_a, wide_b)
+                                 : s.builder.mul(wide_a, wide_b);
+  ir::Value* fits = s.builder.bit_and(s.builder.le(exact, s.builder.constant(exact->type, most)),
+                                      s.builder.ge(exact, s.builder.constant(exact->type, least)));
+  ir::Attrs attrs;
+  attrs[ir::attr::text] =
+      fmt::format("{}int{} overflow detected for operation {}", is_signed(type.elem) ? "" : "u", type.bits(),
+                  op == "+"   ? "add"
+                  : op == "-" ? "sub"
+                              : "mul");
+  s.builder.create(ir::Opcode::DeviceAssert, {fits}, {}, std::move(attrs));
 }
 
 }  // namespace tegula::dsl

@@ -345,6 +345,7 @@ namespace {
 // Two numbers are scalars here, unlike an operator's.
 Val binary_of_arguments(Sema& s, std::string_view op, Args args) {
   const bool numbers = is_number(args[0]) && is_number(args[1]);
+  const WithoutOverflowAsserts none(s, !truth(args[2]));
   return numbers ? binary(s, op, as_scalars(args[0]), as_scalars(args[1])) : binary(s, op, args[0], args[1]);
 }
 

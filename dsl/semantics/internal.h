@@ -83,6 +83,22 @@ ir::Value* math_operand(Sema& s, const Val& x, const char* function, const ir::O
 /// A function of libdevice, by its name there.
 Val call_libdevice(Sema& s, std::string_view name, std::span<const Val> args);
 
+/// In Triton's debug mode: an assert that a + b, a - b or a * b of integers of less than 64 bits has no more bits.
+void assert_no_overflow(Sema& s, std::string_view op, ir::Value* a, ir::Value* b);
+/// None of these until this ends, if `off`: for what the language computes itself, and where a kernel asks for that.
+class WithoutOverflowAsserts {
+ public:
+  explicit WithoutOverflowAsserts(Sema& s, bool off = true) : s_(s), before_(s.sanitizes_overflow) {
+    if (off) s.sanitizes_overflow = false;
+  }
+  ~WithoutOverflowAsserts() { s_.sanitizes_overflow = before_; }
+  WithoutOverflowAsserts(const WithoutOverflowAsserts&) = delete;
+
+ private:
+  Sema& s_;
+  bool before_;
+};
+
 /// The element of a tile of one, as a scalar; scalars stay. Null after an error that names `function`.
 ir::Value* single_element(Sema& s, ir::Value* x, std::string_view function = "item");
 

@@ -142,6 +142,7 @@ Val index_in_range(Sema& s, const Range& range, const Bounds& bounds, const Val&
 }
 
 Val last_index(Sema& s, const Range& range, const Val& before) {
+  const WithoutOverflowAsserts none(s);  // where the loop does not run, the result is not used
   const Bounds bounds = range_bounds(s, range);
   const Val lower = bounds.lower, upper = bounds.upper;
   // lower + (distance - 1) // |step| * step, where there is any distance to go

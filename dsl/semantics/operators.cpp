@@ -453,6 +453,7 @@ Val binary(Sema& s, std::string_view op, const Val& lhs, const Val& rhs) {
   auto [a, b] = *ab;
   bool real = a->type.is_float();
   if (op == "+" || op == "-" || op == "*") {
+    assert_no_overflow(s, op, a, b);
     return op == "+" ? s.builder.add(a, b) : op == "-" ? s.builder.sub(a, b) : s.builder.mul(a, b);
   }
   if (op == "/") {
@@ -543,7 +544,10 @@ Val unary(Sema& s, std::string_view op, const Val& x) {
   if (v->type.pointer) return s.error(fmt::format("unary '{}' is not defined for {}", op, describe(x)));
   if (op == "+") return v;
   if (!check_arithmetic(s, fmt::format("unary '{}'", op), v)) return {};
-  if (op == "-") return s.builder.neg(v);
+  if (op == "-") {
+    if (s.sanitizes_overflow) assert_no_overflow(s, op, s.builder.constant(v->type, 0), v);
+    return s.builder.neg(v);
+  }
   if (!v->type.is_integer()) return s.error(fmt::format("'~' takes integers, found {}", describe(x)));
   // All bits set, as a number of the type.
   bool narrow = is_unsigned(v->type.elem) && v->type.bits() < 64;

@@ -34,6 +34,8 @@ struct Sema {
   std::function<Val(const FunctionRef&, std::vector<Val>)> call;
   /// Asserts of values are carried out.
   bool debug = false;
+  /// Integers that overflow are failed asserts.
+  bool sanitizes_overflow = false;
   /// Statements, and what names are given, are told to who records the program (ir::Opcode::Watch).
   bool watched = false;
   /// Lines of tl.static_print so far.

@@ -27,6 +27,8 @@ void add_launch_options(CLI::App& app, LaunchOptions& options) {
                "The code does not wait for earlier kernels itself: launches cannot overlap");
   app.add_flag("--cooperative-grid", options.cooperative_grid, "All programs of a launch run at once");
   app.add_flag("--no-fp-fusion{false}", options.enable_fp_fusion, "A product and a sum never become one fma");
+  app.add_flag("--no-sanitize-overflow{false}", options.sanitize_overflow,
+               "With --debug 1, integers that overflow are no failed asserts");
 }
 
 std::string note_of_untyped(const Kernel& kernel, const std::vector<std::string>& args, const CompileError& mistake) {

@@ -39,8 +39,8 @@ class LaunchError(Error):
     """The arguments or options of a launch do not fit the kernel."""
 
 
-class DeviceError(Error):
-    """A device or its driver refused."""
+class DeviceError(Error, RuntimeError):
+    """A device or its driver refused, or a kernel failed there: a fault, an assert."""
 
 
 class DeviceLostError(DeviceError):

@@ -3,7 +3,7 @@
 import struct
 
 OPTIONS = ("num_warps", "num_stages", "maxnreg", "warp_specialize", "bulk_copies", "debug", "num_ctas", "program_bits")
-OTHER_OPTIONS = ("dependent_launch", "launch_cooperative_grid", "enable_fp_fusion")
+OTHER_OPTIONS = ("dependent_launch", "launch_cooperative_grid", "enable_fp_fusion", "sanitize_overflow")
 
 
 def anything(value):
@@ -13,8 +13,7 @@ def anything(value):
 # Options of Triton's that change nothing here, and which of their values can be taken so. (Triton's tl.dot never asks for
 # default_dot_input_precision; its backend says max_num_imprecise_acc_default.)
 WITHOUT_EFFECT = {
-    "launch_pdl": (True, False).__contains__, "sanitize_overflow": (True, False).__contains__,
-    "enable_reflect_ftz": (True, ).__contains__, "warp_size": (32, ).__contains__, "backend_name": ("cuda", ).__contains__,
+    "launch_pdl": (True, False).__contains__, "enable_reflect_ftz": (True, ).__contains__, "warp_size": (32, ).__contains__, "backend_name": ("cuda", ).__contains__,
     "extern_libs": lambda libraries: not libraries, "ir_override": lambda file: False,
     "instrumentation_mode": ("", ).__contains__, "ptx_version": anything,
     "ptx_options": lambda options: "fmad" not in options, "default_dot_input_precision": anything,

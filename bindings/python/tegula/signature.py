@@ -102,6 +102,8 @@ class Signature:
                 options["no_dependent_launch"] = not number
             elif name == "enable_fp_fusion":
                 options["no_fp_fusion"] = not number
+            elif name == "sanitize_overflow":
+                options["no_sanitize_overflow"] = not number
             elif name == "launch_cooperative_grid":
                 options["cooperative_grid"] = bool(number)
             elif number == 0 and name in ("num_warps", "num_ctas"):  # which to the C interface is the default

@@ -79,8 +79,9 @@ def make_result_class(heuristics):
             wanted = {name: int(options[name]) for name in ("num_warps", "num_stages", "debug")}
             if options.get("launch_cooperative_grid"):
                 wanted["launch_cooperative_grid"] = True
-            if not options.get("enable_fp_fusion", True):
-                wanted["enable_fp_fusion"] = False
+            for name in ("enable_fp_fusion", "sanitize_overflow"):
+                if not options.get(name, True):
+                    wanted[name] = False
             if self.programs:
                 wanted["program_bits"] = min(self.programs.bit_length(), MOST_BITS)
             return wanted

@@ -119,6 +119,17 @@ class Launches(unittest.TestCase):
         with self.assertRaises(TypeError):
             kernel[(1, )](out, x, 8, BLOCK=8, extern_libs={})
 
+    def test_overflow_in_debug_mode(self):
+        kernel = tegula.parse("import triton\nimport triton.language as tl\n@triton.jit\ndef kernel(out, x, n):\n"
+                              "    tl.store(out, tl.load(x) + n)\n").kernel
+        out, x = np.zeros(1, "i4"), np.full(1, 2**31 - 5, "i4")
+        kernel[(1, )](out, x, 4, debug=True)
+        with self.assertRaisesRegex(RuntimeError, "int32 overflow detected for operation add"):
+            kernel[(1, )](out, x, 5, debug=True)
+        kernel[(1, )](out, x, 6, debug=True, sanitize_overflow=False)
+        kernel[(1, )](out, x, 6)
+        self.assertEqual(out[0], -2**31 + 1)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -97,6 +97,40 @@ TEST(Debug, Asserts) {
             "kernel 'kernel': the assertion fails\n  at k.py:5:5, program (0, 0, 0), thread 0");
 }
 
+TEST(Debug, IntegersThatOverflowAreFailedAsserts) {
+  auto overflows = [&](const std::string& text, LaunchOptions options) {
+    const std::string error = error_of(text, options, {1}, {.threads = 1});
+    std::smatch found;
+    return std::regex_search(error, found,
+                             std::regex("u?int[0-9]+ overflow detected for operation [a-z]+\n.*k.py:[0-9]+"))
+               ? std::regex_replace(found.str(), std::regex("\n.*k.py"), "")
+               : error;
+  };
+  const LaunchOptions debug{.debug = 1};
+  const std::string large = "i = tl.arange(0, 8)\nv = tl.load(x + i) + 0x7FFFFFF0\n";  // of 7: 9 is at 5
+  EXPECT_EQ(overflows(large + "tl.store(x + i, v + 6)", debug), "");
+  EXPECT_EQ(overflows(large + "tl.store(x + i, v + 7)", debug), "int32 overflow detected for operation add:7");
+  EXPECT_EQ(overflows(large + "tl.store(x + i, v + 7)", {.debug = 1, .sanitize_overflow = false}), "");
+  EXPECT_EQ(overflows(large + "tl.store(x + i, v + 7)", {}), "");
+  EXPECT_EQ(overflows(large + "tl.store(x + i, tl.add(v, 7, sanitize_overflow=False))", debug), "");
+  EXPECT_EQ(overflows(large + "tl.store(x + i, tl.mul(v, 2))", debug), "int32 overflow detected for operation mul:7");
+  EXPECT_EQ(overflows(large + "tl.store(x + i, (v.to(tl.int64) * v).to(tl.int32))", debug), "");
+  EXPECT_EQ(overflows("v = tl.load(x).to(tl.uint32)\ntl.store(x, (v - 4).to(tl.int32))", debug),
+            "uint32 overflow detected for operation sub:6");
+  EXPECT_EQ(overflows("v = tl.load(x).to(tl.int8)\ntl.store(x, (v * 42).to(tl.int32))", debug), "");
+  EXPECT_EQ(overflows("v = tl.load(x).to(tl.int8)\ntl.store(x, (v * 43).to(tl.int32))", debug),
+            "int8 overflow detected for operation mul:6");
+  EXPECT_EQ(overflows("v = (tl.load(x) - 131).to(tl.int8)\ntl.store(x, (-v).to(tl.int32))", debug),
+            "int8 overflow detected for operation sub:6");
+  // What the language computes itself, and sums of tiles, assert nothing.
+  EXPECT_EQ(overflows("i = tl.arange(0, 8)\nv = tl.load(x + i) * 300000000\ntl.store(x, tl.sum(v))", debug),
+            "int32 overflow detected for operation mul:6");
+  EXPECT_EQ(overflows("i = tl.arange(0, 8)\nv = tl.load(x + i) * 200000000\ntl.store(x, tl.sum(v))", debug), "");
+  EXPECT_EQ(
+      overflows("for i in range(5, tl.load(x)):\n    pass\ntl.store(x, tl.rand(tl.load(x), 7).to(tl.int32))", debug),
+      "");
+}
+
 TEST(Debug, LaunchesAreEnded) {
   const std::string endless = "i = 0\nwhile i < 2:\n    i = i * 1\ntl.store(x, i)";
   EXPECT_EQ(
