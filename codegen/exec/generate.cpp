@@ -105,9 +105,19 @@ auto over_loops(bool memory_ssa, Passes... passes) {
   return llvm::createFunctionToLoopPassAdaptor(in_order<llvm::LoopPassManager>(std::move(passes)...), memory_ssa);
 }
 
+// LLVM's inliner looks at each instruction of each function to see whether that can be inlined.
+struct InlineMarked : llvm::PassInfoMixin<InlineMarked> {
+  llvm::PreservedAnalyses run(llvm::Module& module, llvm::ModuleAnalysisManager& analyses) {
+    const auto marked = [](const llvm::Function& f) { return f.hasFnAttribute(llvm::Attribute::AlwaysInline); };
+    return llvm::any_of(module, marked) ? llvm::AlwaysInlinerPass().run(module, analyses)
+                                        : llvm::PreservedAnalyses::all();
+  }
+  static bool isRequired() { return true; }
+};
+
 // Inlined calls first, then the passes over each function.
 llvm::ModulePassManager over_functions(llvm::FunctionPassManager passes) {
-  return in_order<llvm::ModulePassManager>(llvm::AlwaysInlinerPass(), llvm::GlobalDCEPass(),
+  return in_order<llvm::ModulePassManager>(InlineMarked(), llvm::GlobalDCEPass(),
                                            llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
 }
 
