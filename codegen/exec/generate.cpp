@@ -4,6 +4,7 @@
 #include <llvm/Bitcode/BitcodeWriter.h>
 #include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/DiagnosticPrinter.h>
+#include <llvm/IR/Dominators.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/IRReader/IRReader.h>
 #include <llvm/Support/SourceMgr.h>
@@ -35,6 +36,7 @@
 #include "codegen/exec/order_by_use.h"
 #include "codegen/exec/pair_divisions.h"
 #include "codegen/exec/share_steps.h"
+#include "codegen/exec/share_values.h"
 #include "codegen/exec/simplify_blocks.h"
 #include "codegen/exec/sink_indices.h"
 #include "codegen/exec/small_integers.h"
@@ -81,6 +83,15 @@ std::string text_of(const llvm::Module& module) {
 struct ShareSteps : llvm::PassInfoMixin<ShareSteps> {
   llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager&) {
     return share_steps(function) ? llvm::PreservedAnalyses::none() : llvm::PreservedAnalyses::all();
+  }
+};
+
+struct ShareValues : llvm::PassInfoMixin<ShareValues> {
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+    share_values(function, analyses.getResult<llvm::DominatorTreeAnalysis>(function));
+    llvm::PreservedAnalyses preserved;
+    preserved.preserveSet<llvm::CFGAnalyses>();
+    return preserved;
   }
 };
 
@@ -151,7 +162,7 @@ constexpr unsigned kManyInstructions = 1 << 14;
 // A twentieth of the time, for code of half as many instructions again. The emulator's code runs no slower for it:
 // what runs for long its own compiler optimises.
 llvm::ModulePassManager tidying() {
-  return over_functions(in_order<llvm::FunctionPassManager>(SimplifyBlocks(), promote(), llvm::EarlyCSEPass()));
+  return over_functions(in_order<llvm::FunctionPassManager>(SimplifyBlocks(), promote(), ShareValues()));
 }
 
 // Mathematical functions stay calls until the end: a tile has many, and each is as long as the rest of the kernel. Then
