@@ -134,6 +134,7 @@ void KernelState::note_device(Device& device) {
     ready.drop(device);
     std::lock_guard lock(mutex);
     handles.drop(device);
+    std::erase_if(timed, [&](const auto& handle) { return handle.first == &device; });
     devices.erase(&device);
   });
 }
@@ -222,6 +223,17 @@ void KernelState::keep(Device& device, std::span<const ArgType> types, const Lau
   note_device(device);
   std::lock_guard lock(mutex);
   handles.put(device, key_of_variants(types, options), handle);
+}
+
+void KernelState::note_timed(Device& device, const LaunchHandle& handle) {
+  constexpr size_t kMost = 32;
+  note_device(device);
+  std::optional<LaunchHandle> last;  // ends without the lock
+  std::lock_guard lock(mutex);
+  timed.emplace_back(&device, handle);
+  if (timed.size() <= kMost) return;
+  last = std::move(timed.front().second);
+  timed.pop_front();
 }
 
 LaunchHandle KernelState::load(Device& device, std::span<const ArgType> types, const LaunchOptions& options) const {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <exception>
 #include <map>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "dsl/kernel.h"
 #include "dsl/kernel_source.h"
 #include "dsl/laid_out.h"
+#include "dsl/last_made.h"
 #include "dsl/listing/variants.h"
 #include "dsl/ready_table.h"
 #include "runtime/base/messages.h"
@@ -45,6 +47,10 @@ struct KernelState : std::enable_shared_from_this<KernelState> {
   std::exception_ptr
       declaration_error;  ///< why the source's declaration is not understood: matters only if it is needed
 
+  /// Handles that tuning timed last: candidates of the next problems are often the same code, which is assembled once
+  /// while somebody has it.
+  std::deque<std::pair<const Device*, LaunchHandle>> timed;
+
   std::map<std::string, Config> chosen;               ///< configurations by GPU and key
   std::map<std::string, std::string> listed_choices;  ///< likewise: texts of options
 
@@ -70,7 +76,7 @@ struct KernelState : std::enable_shared_from_this<KernelState> {
   /// Sends a message to the handler, once in the life of the kernel.
   void tell_once(MessageKind kind, const std::string& text) const;
 
-  dsl::LaidOutFuncs laid_out;  ///< by types, options and target
+  dsl::LastMade<dsl::LaidOut> laid_out{512};  ///< by types, options and target
 
   std::mutex tuning;                              ///< guards what follows
   std::condition_variable tuned;                  ///< told when a problem is free again
@@ -93,6 +99,8 @@ struct KernelState : std::enable_shared_from_this<KernelState> {
   LaunchHandle handle_for(Device& device, std::span<const ArgType> types, const LaunchOptions& options);
   /// Has handle_for() give this handle, which load() made of the same types and options, and tells its warnings.
   void keep(Device& device, std::span<const ArgType> types, const LaunchOptions& options, const LaunchHandle& handle);
+  /// Puts a handle among those that were timed last.
+  void note_timed(Device& device, const LaunchHandle& handle);
   /// Made ready on the device: by prewarm(), from the cache on disk, or compiled now; code without bulk copies when a
   /// launch needs it. May be called from several threads.
   LaunchHandle load(Device& device, std::span<const ArgType> types, const LaunchOptions& options) const;

@@ -385,6 +385,7 @@ class Tuning {
       std::lock_guard lock(prepared_mutex_);
       prepared_[&c] = handle;
     }
+    launch_.state.note_timed(launch_.device, *handle);
     auto handles = std::make_shared<std::vector<std::shared_ptr<LaunchHandle>>>(workers_.size());
     (*handles)[0] = handle;
     out.launches = launches_of_run(*workers_[0], c);

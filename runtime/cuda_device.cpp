@@ -10,6 +10,7 @@
 
 #include "runtime/base/check.h"
 #include "runtime/cuda_kernel.h"
+#include "runtime/cuda_modules.h"
 #include "runtime/driver/link.h"
 #include "runtime/sealing.h"
 
@@ -225,6 +226,7 @@ class CudaDevice final : public Device, public CudaContext {
     reads_host_memory_ = attribute(PageableMemoryAccess) != 0;
   }
 
+  CudaModules::Made assemble(const KernelImage& image);
   // Where programs of the kernel run.
   cuda::Multiprocessor room_of(const KernelImage& image) const {
     using enum cuda::DeviceAttribute;
@@ -249,6 +251,7 @@ class CudaDevice final : public Device, public CudaContext {
   CudaOptions options_;
   cuda::Device device_ = 0;
   std::shared_future<void> warm_up_;
+  CudaModules modules_;
   std::mutex blocks_mutex_;
   std::map<uint64_t, size_t> blocks_;  ///< what allocate() gave out: begin -> bytes
 };
@@ -276,7 +279,8 @@ Shared<LoadedKernel> CudaDevice::load(KernelImage image) {
       driver_.fail(driver_.module_load_data.symbol, result,
                    fmt::format("loading kernel '{}', built for {}, on {} (compute capability {}.{})", image.kernel,
                                image.target, info_.name, info_.sm / 10, info_.sm % 10));
-    if (result == Result::Success) return std::make_unique<CudaKernel>(*this, std::move(image), module);
+    if (result == Result::Success)
+      return std::make_unique<CudaKernel>(*this, std::move(image), std::make_shared<const CudaModule>(*this, module));
   }
   if (!may_compile())
     throw DeviceError(fmt::format(
@@ -285,20 +289,30 @@ Shared<LoadedKernel> CudaDevice::load(KernelImage image) {
         image.kernel, image.moves_registers() ? "fill the cache or build the package" : "build the package",
         image.moves_registers() ? ", since drivers hand out no machine code of kernels whose warps pass registers"
                                 : ""));
-  // Only a program of its own may move registers between its warps; there is no cubin of it to keep.
-  const bool moves_registers = image.moves_registers();
-  cuda::Linked made = moves_registers ? cuda::load_ptx(driver_, image.ptx, image.kernel, module)
-                                      : cuda::link_ptx_for(room_of(image), driver_, image.ptx, image.kernel);
-  if (options_.on_assembled) options_.on_assembled(image.kernel, made.log);
-  image.cubin = std::move(made.cubin);
-  image.registers = made.registers;
-  image.spill_bytes = made.spill_bytes;
-  if (!moves_registers) {
-    const Result result = driver_.module_load_data(&module, image.cubin.data());
+  const CudaModules::Made assembled = assemble(image);
+  if (options_.on_assembled) options_.on_assembled(image.kernel, assembled->made.log);
+  image.cubin = assembled->made.cubin;
+  image.registers = assembled->made.registers;
+  image.spill_bytes = assembled->made.spill_bytes;
+  return std::make_unique<CudaKernel>(*this, std::move(image), assembled);
+}
+
+CudaModules::Made CudaDevice::assemble(const KernelImage& image) {
+  auto make = [&]() -> CudaModules::Made {
+    cuda::Module module = nullptr;
+    // Only a program of its own may move registers between its warps; there is no cubin of it to keep.
+    if (image.moves_registers()) {
+      cuda::Linked made = cuda::load_ptx(driver_, image.ptx, image.kernel, module);
+      return std::make_shared<const CudaModule>(*this, module, std::move(made));
+    }
+    cuda::Linked made = cuda::link_ptx_for(room_of(image), driver_, image.ptx, image.kernel);
+    const Result result = driver_.module_load_data(&module, made.cubin.data());
     if (result != Result::Success)
       driver_.fail(driver_.module_load_data.symbol, result, fmt::format("loading kernel '{}'", image.kernel));
-  }
-  return std::make_unique<CudaKernel>(*this, std::move(image), module);
+    return std::make_shared<const CudaModule>(*this, module, std::move(made));
+  };
+  if (!image.asserts.empty()) return make();  // whose module knows where this kernel's failures are written
+  return modules_.get(fmt::format("{} {} {}\n{}", image.kernel, image.threads(), image.shared_bytes, image.ptx), make);
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ void CudaContext::check_asserts() {
   for (CudaKernel* kernel : asserting_) kernel->check_asserts();
 }
 
-CudaKernel::CudaKernel(CudaContext& context, KernelImage image, cuda::Module module)
+CudaKernel::CudaKernel(CudaContext& context, KernelImage image, CudaModules::Made module)
     : launch_kernel_(context.driver().launch_kernel.function),
       launch_kernel_ex_(context.driver().launch_kernel_ex.function),
       attributes_(attributes_of(context.driver(), image)),
@@ -63,17 +63,15 @@ CudaKernel::CudaKernel(CudaContext& context, KernelImage image, cuda::Module mod
       maps_(image.tensor_maps.empty() ? nullptr
                                       : std::make_unique<CudaTensorMaps>(context.driver(), image.tensor_maps)),
       context_(context),
-      module_(module),
+      module_(std::move(module)),
       image_(std::move(image)) {
   const Driver& driver = context.driver();
   auto checked = [&](const char* symbol, Result result) {
-    if (result == Result::Success) return;
-    driver.module_unload(module_);
-    driver.fail(symbol, result, fmt::format("kernel '{}'", image_.kernel));
+    if (result != Result::Success) driver.fail(symbol, result, fmt::format("kernel '{}'", image_.kernel));
   };
   auto entry = [&](const std::string& name) {
     cuda::Function function = nullptr;
-    checked(driver.module_get_function.symbol, driver.module_get_function(&function, module_, name.c_str()));
+    checked(driver.module_get_function.symbol, driver.module_get_function(&function, module_->get(), name.c_str()));
     // Code may be loaded as late as the first launch, which a capture of that launch would not survive.
     if (driver.func_load) checked(driver.func_load.symbol, driver.func_load(function));
     return function;
@@ -98,24 +96,21 @@ CudaKernel::CudaKernel(CudaContext& context, KernelImage image, cuda::Module mod
     int clusters = 0;
     const cuda::LaunchConfig config = config_of({}, nullptr);
     checked(driver.occupancy_of_clusters.symbol, driver.occupancy_of_clusters(&clusters, function_, &config));
-    if (clusters == 0) {
-      driver.module_unload(module_);
+    if (clusters == 0)
       throw DeviceError(fmt::format(
           "kernel '{}': {} has no room for a cluster of {} blocks, each of {} threads with {} registers and "
           "{} bytes of shared memory\n  hint: use a smaller num_ctas or num_warps, or smaller tiles",
           image_.kernel, context.device_info().name, blocks_, threads_, image_.registers, shared_bytes_));
-    }
   }
   if (!image_.asserts.empty() && driver.module_get_global && driver.mem_host_alloc && driver.mem_free_host)
     listen_for_asserts();
 }
 
 CudaKernel::~CudaKernel() {
-  if (failure_) context_.remove_asserting(this);
-  context_.quietly([&] {
-    context_.driver().module_unload(module_);
-    if (failure_) context_.driver().mem_free_host(failure_);
-  });
+  if (!failure_) return;
+  context_.remove_asserting(this);
+  module_ = nullptr;  // its code writes to that memory
+  context_.quietly([&] { context_.driver().mem_free_host(failure_); });
 }
 
 // Gives the code memory to write a failure to, which the host reads without a wait.
@@ -123,7 +118,7 @@ void CudaKernel::listen_for_asserts() {
   const Driver& driver = context_.driver();
   cuda::DevicePtr variable = 0;
   size_t bytes = 0;
-  if (driver.module_get_global(&variable, &bytes, module_, kFailureVariable) != Result::Success) return;
+  if (driver.module_get_global(&variable, &bytes, module_->get(), kFailureVariable) != Result::Success) return;
   void* memory = nullptr;
   if (driver.mem_host_alloc(&memory, sizeof(AssertFailure), unsigned(cuda::kHostAllocMapped)) != Result::Success)
     return;

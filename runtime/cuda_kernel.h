@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/cuda_context.h"
+#include "runtime/cuda_modules.h"
 #include "runtime/cuda_tensor_maps.h"
 #include "runtime/device.h"
 #include "runtime/kernel_image.h"
@@ -15,8 +16,8 @@ namespace tegula {
 
 class CudaKernel final : public LoadedKernel {
  public:
-  /// Called with the context current; takes over `module`, also when it throws.
-  CudaKernel(CudaContext& context, KernelImage image, cuda::Module module);
+  /// Called with the context current.
+  CudaKernel(CudaContext& context, KernelImage image, CudaModules::Made module);
   ~CudaKernel() override;
   CudaKernel(const CudaKernel&) = delete;
   CudaKernel& operator=(const CudaKernel&) = delete;
@@ -50,7 +51,7 @@ class CudaKernel final : public LoadedKernel {
   AssertFailure* failure_ = nullptr;      // in pinned memory; null: the code has no asserts
 
   CudaContext& context_;
-  cuda::Module module_;
+  CudaModules::Made module_;
   KernelImage image_;
 };
 

@@ -6,8 +6,10 @@
 
 #include "codegen/exec/ptxas.h"
 #include "codegen/target/target.h"
+#include "dsl/last_made.h"
 #include "runtime/cuda_device.h"
 #include "runtime/sealing.h"
+#include "runtime/store/image_cache.h"
 
 namespace tegula::dsl {
 
@@ -68,8 +70,12 @@ bool assemble_to_keep(KernelImage& image) {
   const auto ptxas = find_ptxas();
   if (!ptxas) return false;
   try {
-    Assembled made = assemble_with_ptxas(*ptxas, image);
-    image.cubin = std::move(made.cubin);
+    // Configurations of several launches are often the same code.
+    constexpr size_t kKept = 32;
+    static auto* last = new LastMade<Assembled>(kKept);  // never destroyed: threads may compile while the process ends
+    const Assembled made = last->get(content_key({ptxas->string(), image.kernel, image.target, image.ptx}),
+                                     [&] { return assemble_with_ptxas(*ptxas, image); });
+    image.cubin = made.cubin;
     image.registers = made.registers;
     image.spill_bytes = made.spill_bytes;
     return true;

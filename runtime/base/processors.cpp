@@ -76,13 +76,26 @@ ProcessorSlots& slots() {
   return all->get();
 }
 
+thread_local ProcessorSlot* held = nullptr;  ///< by the thread
+
 }  // namespace
 
 unsigned processors() { return processors_of(0); }
 
-ProcessorSlot::ProcessorSlot(uint64_t turn) : from_(slots()) { from_.take(turn); }
+ProcessorSlot::ProcessorSlot(uint64_t turn) : from_(slots()), turn_(turn) {
+  from_.take(turn);
+  held = this;
+}
 ProcessorSlot::~ProcessorSlot() {
+  if (held == this) held = nullptr;
   if (&from_ == &slots()) from_.give_back();  // else a forked child's copy of one of its parent's
+}
+
+ProcessorBreak::ProcessorBreak() : slot_(held && &held->from_ == &slots() ? held : nullptr) {
+  if (slot_) slot_->from_.give_back();
+}
+ProcessorBreak::~ProcessorBreak() {
+  if (slot_) slot_->from_.take(slot_->turn_);
 }
 
 uint64_t ProcessorSlot::next_turn() {

@@ -27,7 +27,20 @@ class ProcessorSlot {
   static uint64_t next_turn();
 
  private:
+  friend class ProcessorBreak;
   ProcessorSlots& from_;
+  const uint64_t turn_;
+};
+
+/// Held by a thread while it waits for another one: its slot, if it has one, is another's meanwhile.
+class ProcessorBreak {
+ public:
+  ProcessorBreak();
+  ~ProcessorBreak();
+  ProcessorBreak(const ProcessorBreak&) = delete;
+
+ private:
+  ProcessorSlot* const slot_;
 };
 
 }  // namespace tegula

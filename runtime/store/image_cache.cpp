@@ -27,6 +27,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/files.h"
 #include "runtime/base/messages.h"
+#include "runtime/base/processors.h"
 #include "runtime/image_format.h"
 
 namespace tegula {
@@ -388,7 +389,13 @@ void ImageCache::store_code(std::string_view key, std::string_view bytes) {
 
 ImageCache::Making::Making(ImageCache& cache, std::string_view key) : cache_(cache), key_(key) {
   std::unique_lock lock(cache_.making_);
-  cache_.made_.wait(lock, [&] { return cache_.made_now_.insert(key_).second; });
+  const auto begin = [&] { return cache_.made_now_.insert(key_).second; };
+  if (begin()) return;
+  lock.unlock();
+  ProcessorBreak other_makes_it;
+  lock.lock();
+  cache_.made_.wait(lock, begin);
+  lock.unlock();  // ahead of the processor
 }
 
 ImageCache::Making::~Making() {

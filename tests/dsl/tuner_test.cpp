@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "codegen/exec/emulator.h"
+#include "runtime/cuda_device.h"
 #include "tests/dsl/tuner_fixture.h"
+#include "tests/runtime/fake_driver.h"
 
 namespace tegula {
 namespace {
@@ -530,6 +532,25 @@ TEST_F(Tuner, WhatWasTimedIsLaunched) {
   Buffer x(gpu, 4000), y(gpu, 4000);
   k.launch(gpu, blocks, {}, y.as<float>(), x.as<float>(), 1000);
   EXPECT_EQ(assembled, 4) << "once for each configuration";
+}
+
+TEST_F(Tuner, CodeThatOtherLaunchesHaveTimedIsNotAssembledAgain) {
+  cuda::fake::State driver;
+  cuda::fake::state = &driver;
+  cuda::fake::current_context = nullptr;
+  driver.info_log = "info    : 0 bytes spill stores\ninfo    : Used 32 registers\n";
+  {
+    auto gpu = open_cuda_device(cuda::Driver::from(cuda::fake::lookup), 0,
+                                {.warm_assembler = false, .assembler_library = "", .on_assembled = {}});
+    Buffer x(*gpu, 16384), y(*gpu, 16384);
+    Kernel k = kernel().autotune(over_warps());
+    auto launch = [&](int n) { k.launch(*gpu, blocks, {}, y.as<float>(), x.as<float>(), n); };
+    launch(1024);
+    EXPECT_EQ(driver.count("cuLinkCreate_v2"), 4);
+    launch(2048);
+    EXPECT_EQ(driver.count("cuLinkCreate_v2"), 4);
+  }
+  EXPECT_EQ(driver.modules_open, 0);
 }
 
 // ---- What launches are told apart by

@@ -244,6 +244,9 @@ TEST_F(DriverTest, PtxThatMovesRegistersIsNoPartOfALink) {
   EXPECT_EQ(kernel->image().registers, 168);
   EXPECT_TRUE(kernel->image().cubin.empty());
   EXPECT_EQ(count("cuModuleLoadDataEx"), 1);
+  device->load(moving);
+  EXPECT_EQ(count("cuModuleLoadDataEx"), 1) << "shared with a kernel that there is";
+  kernel = nullptr;
   EXPECT_EQ(count("cuLinkCreate_v2"), 0);
   driver_.fail["cuModuleLoadDataEx"] = Result::InvalidPtx;
   driver_.error_log = "ptxas fatal   : aborted\n";
@@ -251,6 +254,59 @@ TEST_F(DriverTest, PtxThatMovesRegistersIsNoPartOfALink) {
             "cuModuleLoadDataEx failed: CUDA_ERROR_INVALID_PTX (the driver's words)\n"
             "  note: assembling kernel 'softmax'; the driver's PTX compiler says:\n"
             "    ptxas fatal   : aborted");
+}
+
+TEST_F(DriverTest, KernelsOfTheSamePtxShareItsCode) {
+  driver_.info_log = report(0, 40);
+  auto device = open();
+  KernelImage image = softmax_image();
+  auto kernel = device->load(image);
+  image.params[0].name = "other";
+  {
+    auto other = device->load(image);
+    EXPECT_EQ(other->image().registers, 40);
+    EXPECT_EQ(other->image().cubin, kernel->image().cubin);
+    EXPECT_EQ(count("cuLinkCreate_v2"), 1);
+    EXPECT_EQ(driver_.modules_open, 1);
+  }
+  // In other rooms other numbers of programs run at a time.
+  image.shared_bytes = 2048;
+  device->load(image);
+  EXPECT_EQ(count("cuLinkCreate_v2"), 2);
+  // Modules of asserts know where their kernel's failures go to.
+  image = softmax_image();
+  image.asserts.emplace_back();
+  device->load(image);
+  EXPECT_EQ(count("cuLinkCreate_v2"), 3);
+  EXPECT_EQ(driver_.modules_open, 1);
+  kernel = nullptr;
+  EXPECT_EQ(driver_.modules_open, 0);
+  device->load(softmax_image());
+  EXPECT_EQ(count("cuLinkCreate_v2"), 4) << "nobody had it any more";
+}
+
+// What one thread assembles others wait for; if it fails each is told.
+TEST_F(DriverTest, ThreadsThatLoadTheSamePtxAssembleItOnce) {
+  auto device = open();
+  auto load_all = [&] {
+    std::vector<Shared<LoadedKernel>> kernels(4);
+    std::atomic<int> failed{0};
+    std::vector<std::thread> threads;
+    for (auto& kernel : kernels)
+      threads.emplace_back([&] {
+        try {
+          kernel = device->load(softmax_image());
+        } catch (const DeviceError&) {
+          ++failed;
+        }
+      });
+    for (std::thread& t : threads) t.join();
+    return int(failed);
+  };
+  EXPECT_EQ(load_all(), 0);
+  EXPECT_LE(count("cuLinkCreate_v2"), 4);
+  driver_.refused = {"softmax"};
+  EXPECT_EQ(load_all(), 4);
 }
 
 TEST_F(DriverTest, PtxAloneIsRefusedBySealedProcesses) {
@@ -390,7 +446,9 @@ TEST_F(DriverTest, IllegalAccessSpoilsEveryLaterCall) {
   EXPECT_EQ(message_of<DeviceLostError>([&] { Buffer(*device, 1); }),
             "cuMemAlloc_v2" + error + "\n  note: asked for 1 bytes on Fake GPU" + kLostDevice);
   EXPECT_EQ(message_of<DeviceLostError>([&] { event.record(); }), "cuEventRecord" + error + kLostDevice);
-  EXPECT_EQ(message_of<DeviceLostError>([&] { device->load(softmax_image()); }),
+  KernelImage other = softmax_image();
+  other.ptx += "// of its own\n";
+  EXPECT_EQ(message_of<DeviceLostError>([&] { device->load(other); }),
             "cuLinkCreate_v2" + error + "\n  note: assembling kernel 'softmax'" + kLostDevice);
 }  // and what is given back now makes no noise
 

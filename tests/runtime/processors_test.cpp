@@ -68,6 +68,25 @@ TEST(Processors, GoToTheThreadsOfTheLeastTurnFirst) {
   EXPECT_EQ(order, (std::vector<uint64_t>{0, early, early, late, late}));
 }
 
+TEST(Processors, AreFreeForOthersInABreak) {
+  std::vector<std::unique_ptr<ProcessorSlot>> all;
+  for (unsigned i = 0; i < processors(); ++i) all.push_back(std::make_unique<ProcessorSlot>());
+  std::thread([] { ProcessorBreak of_none; }).join();
+  std::atomic<bool> has_one{false}, done{false};
+  std::thread other([&] {
+    ProcessorSlot slot;
+    has_one = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    done = true;
+  });
+  {
+    ProcessorBreak mine;
+    while (!has_one) std::this_thread::yield();
+  }
+  EXPECT_TRUE(done) << "is taken again when one is free";
+  other.join();
+}
+
 TEST(Processors, AreFreeInAForkedChild) {
   std::vector<std::unique_ptr<ProcessorSlot>> all;
   for (unsigned i = 0; i < processors(); ++i) all.push_back(std::make_unique<ProcessorSlot>());
