@@ -71,9 +71,7 @@ TuningProblem describe_problem(const KernelState& state, const Device& device, c
   for (const ConstexprArg& c : options.constexprs)
     if (std::find(key.begin(), key.end(), c.name) == key.end())
       values += fmt::format(" {}={}", c.name, to_string(c.value));
-  // Two classes of values are tuned apart, multiples of 16 and others: values that matter more are in the key.
-  std::vector<ArgType> types = classify(*state.source, options, args);
-  for (ArgType& type : types) type.divisible_by = type.divisible_by >= 16 ? 16 : 1;
+  const std::vector<ArgType> types = tuned_types(classify(*state.source, options, args));
   std::string identity = state.source->identity();
   const DeviceInfo& info = device.info();
   return {state.name() + (identity.empty() ? "" : " " + content_key({identity}).substr(0, 16)),

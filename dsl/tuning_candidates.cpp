@@ -41,10 +41,11 @@ std::string code_of(ir::Func& func) {
   return code;
 }
 
-LaidOut lay_out_candidate(const TunedLaunch& launch, const Candidate& c, const Target& target) {
+LaidOut lay_out_candidate(const TunedLaunch& launch, const Candidate& c, std::span<const ArgType> types,
+                          const Target& target) {
   Diagnostics diags = launch.state.source->diagnostics();
   LaidOut out;
-  if (std::unique_ptr<ir::Func> func = lay_out(*launch.state.build(c.types, c.options, target.sm), target, diags)) {
+  if (std::unique_ptr<ir::Func> func = lay_out(*launch.state.build(types, c.options, target.sm), target, diags)) {
     if (!launch.device.info().emulator) out.code = code_of(*func);
     out.func = std::move(func);
   } else {
@@ -76,12 +77,13 @@ void predict(const TunedLaunch& launch, Candidate& c, CostInputs inputs) {
     inputs.programs = int64_t(c.grid.x) * c.grid.y * c.grid.z;
     inputs.grid = {c.grid.x, c.grid.y, c.grid.z};
     if (!c.no_grid.empty()) return;
-    auto make = [&] { return lay_out_candidate(launch, c, target); };
+    const std::vector<ArgType> types = tuned_types(c.types);
+    auto make = [&] { return lay_out_candidate(launch, c, types, target); };
     // What a kernel without text builds need not be the same each time.
-    const LaidOut made = launch.state.source->identity().empty()
-                             ? make()
-                             : launch.state.laid_out.get(
-                                   fmt::format("{} {}", target.name, specialization_text(c.types, c.options)), make);
+    const LaidOut made =
+        launch.state.source->identity().empty()
+            ? make()
+            : launch.state.laid_out.get(fmt::format("{} {}", target.name, specialization_text(types, c.options)), make);
     if (made.func) {
       const CostEstimate cost = estimate_cost(*made.func, target, inputs);
       c.predicted_us = cost.predicted_us;
@@ -107,6 +109,11 @@ void leave_out_clusters(const TunedLaunch& launch, std::vector<Candidate>& candi
 }
 
 }  // namespace
+
+std::vector<ArgType> tuned_types(std::vector<ArgType> types) {
+  for (ArgType& type : types) type.divisible_by = type.divisible_by >= 16 ? 16 : 1;
+  return types;
+}
 
 std::vector<Candidate> candidates_of(const TunedLaunch& launch) {
   const KernelSource& source = *launch.state.source;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "codegen/exec/emulator.h"
+#include "dsl/tuning_candidates.h"
 #include "runtime/cuda_device.h"
 #include "tests/dsl/tuner_fixture.h"
 #include "tests/runtime/fake_driver.h"
@@ -551,6 +552,14 @@ TEST_F(Tuner, CodeThatOtherLaunchesHaveTimedIsNotAssembledAgain) {
     EXPECT_EQ(driver.count("cuLinkCreate_v2"), 4);
   }
   EXPECT_EQ(driver.modules_open, 0);
+}
+
+TEST_F(Tuner, TheModelTellsNoMoreValuesApartThanProblemsAre) {
+  std::vector<ArgType> types(4);
+  types[0].divisible_by = 1, types[1].divisible_by = 8, types[2].divisible_by = 16, types[3].divisible_by = 256;
+  std::vector<int64_t> classes;
+  for (const ArgType& type : dsl::tuned_types(types)) classes.push_back(type.divisible_by);
+  EXPECT_EQ(classes, (std::vector<int64_t>{1, 1, 16, 16}));
 }
 
 // ---- What launches are told apart by
