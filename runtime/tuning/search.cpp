@@ -22,11 +22,15 @@ namespace {
 using Status = TuningResult::Status;
 
 constexpr int kFirstRuns = 3;     ///< enough to see that a candidate is hopeless
-constexpr int kMostRuns = 9;      ///< that say whether a candidate is among the best few
-constexpr int kFinalists = 4;     ///< timed once more, in turn
+constexpr int kRuns = 3;          ///< behind them, that go into a race with others
+constexpr int kRunsAlone = 9;     ///< likewise where another process or another day compares
+constexpr int kHeat = 3;          ///< rounds of a race after which the slow ones leave
+constexpr size_t kFinalists = 4;  ///< left after the second heat at most
 constexpr int kFinalRounds = 15;  ///< samples of each for the test, fewer where runs take long
 constexpr int kFewestRounds = 9;
-constexpr double kNear = 1.1;  ///< finalists' medians are within this factor of the best one
+constexpr double kNearInFirstHeat = 1.08,
+                 kNear = 1.03;       ///< medians of those that stay are within this factor of the best
+constexpr double kNearBefore = 1.1;  ///< likewise those known from before that take part
 
 int runs_in(double ms, double run_us, int least, int most) {
   return std::clamp(int(1000 * ms / std::max(run_us, 1.0)), least, most);
@@ -209,7 +213,7 @@ class Search {
       };
       const int warmup = runs(options_.warmup_ms, 0, 5) - kFirstRuns;  // the first ones were warm-up too
       if (warmup > 0) candidate.time(warmup, worker);
-      r.times_us = candidate.time(runs(options_.rep_ms, 5, kMostRuns), worker);
+      r.times_us = candidate.time(apart_ ? runs(options_.rep_ms, 5, kRunsAlone) : kRuns, worker);
       std::lock_guard lock(mutex_);
       timers_[i] = std::move(candidate.time);
       run_us_[i] = typical * candidate.launches;
@@ -231,74 +235,105 @@ class Search {
     ended_ = false;
   }
 
-  /// The best few and the incumbent are timed in turn, so that what drifts (clocks, temperature) hits all of them
-  /// alike. The incumbent leads, else the one that comes first; another takes its place only if it is faster beyond
-  /// doubt.
+  /// Those that were timed now, and the incumbent and the best few of those known from before, are timed in turn, so
+  /// that what drifts (clocks, temperature) hits all of them alike.
   void decide() {
     std::vector<size_t> timed;
     for (size_t i = 0; i < out_.results.size(); ++i)
       if (in_the_running(out_.results[i])) timed.push_back(i);
     if (timed.empty()) return;
-    auto is_incumbent = [&](size_t i) { return configs_[i] == options_.incumbent; };
     std::stable_sort(timed.begin(), timed.end(),
                      [&](size_t a, size_t b) { return out_.results[a].median_us() < out_.results[b].median_us(); });
-    const double near = kNear * out_.results[timed[0]].median_us();
-    size_t place = 0;
-    std::vector<size_t> finalists;
-    for (size_t i : timed)
-      if (is_incumbent(i) || (place++ < kFinalists && out_.results[i].median_us() <= near)) finalists.push_back(i);
+    const double best = out_.results[timed[0]].median_us();
+    size_t known = 0;
+    std::vector<size_t> entrants;
+    for (size_t i : timed) {
+      const double us = out_.results[i].median_us();
+      if (is_incumbent(i) || (!apart_ && timers_.contains(i) ? us <= options_.hopeless * best
+                                                             : us <= kNearBefore * best && known++ < kFinalists))
+        entrants.push_back(i);
+    }
     out_.best = int(timed[0]);
     const bool again = out_.timed > 0 || options_.end == SearchOptions::End::Compare;
-    if (again && finalists.size() > 1) compete(std::move(finalists));
+    if (again && entrants.size() > 1) race(std::move(entrants));
   }
 
-  void compete(std::vector<size_t> finalists) {
-    std::erase_if(finalists, [&](size_t i) {
-      try {
-        if (timers_.contains(i)) return false;
-        PreparedCandidate candidate = prepare_(i);  // known from before
-        run_us_[i] = out_.results[i].median_us() * candidate.launches;
-        timers_[i] = std::move(candidate.time);
-        return !timers_[i];
-      } catch (const std::exception&) {
-        return true;  // it worked before: its row stays, but it cannot win
-      }
-    });
-    if (finalists.empty()) return;
-    std::map<size_t, std::vector<double>> samples;
+  // Rounds of one run of each entrant. Times of the same candidate drift by more between its turn and another one's
+  // than what is to be told apart: of each heat the slow ones leave, by what the rounds say alone.
+  void race(std::vector<size_t> entrants) {
+    std::erase_if(entrants, [&](size_t i) { return !can_run(i); });
+    if (entrants.empty()) return;
     double longest_us = 0;
-    for (size_t i : finalists) longest_us = std::max(longest_us, run_us_[i]);
+    for (size_t i : entrants) longest_us = std::max(longest_us, run_us_[i]);
     const int rounds = runs_in(options_.rep_ms, longest_us, kFewestRounds, kFinalRounds);
+    std::map<size_t, std::vector<double>> samples;
+    std::vector<size_t> left = entrants;
     try {
-      for (int round = 0; round < rounds; ++round)
-        for (size_t k = 0; k < finalists.size(); ++k) {
-          size_t i = finalists[round % 2 ? finalists.size() - 1 - k : k];
+      for (int round = 0; round < rounds && (left.size() > 1 || round < kHeat); ++round) {
+        for (size_t k = 0; k < left.size(); ++k) {
+          size_t i = left[round % 2 ? left.size() - 1 - k : k];
           for (double us : timers_[i](1, 0)) samples[i].push_back(us);
         }
+        if ((round + 1) % kHeat == 0) end_heat(left, samples, round < kHeat);
+      }
     } catch (const std::exception&) {
       return;  // what was measured before decides
     }
-    std::sort(finalists.begin(), finalists.end(), [&](size_t a, size_t b) {
-      return std::pair(configs_[a] != options_.incumbent, a) < std::pair(configs_[b] != options_.incumbent, b);
-    });
-    size_t leader = finalists[0];
-    double level =
-        options_.significance / double(std::max<size_t>(1, finalists.size() - 1));  // Bonferroni's correction
-    for (size_t i : finalists)
-      if (significantly_smaller(samples[i], samples[leader], level)) leader = i;
-    out_.best = int(leader);
-    for (size_t i : finalists) {
+    out_.best = int(winner(std::move(left), samples));
+    for (size_t i : entrants) {
       out_.results[i].times_us = samples[i];
       out_.results[i].measured_at = 0;  // now
       if (finished_) finished_(out_.results[i]);
     }
   }
 
+  bool can_run(size_t i) {
+    try {
+      if (timers_.contains(i)) return true;
+      PreparedCandidate candidate = prepare_(i);  // known from before
+      run_us_[i] = out_.results[i].median_us() * candidate.launches;
+      timers_[i] = std::move(candidate.time);
+      return bool(timers_[i]);
+    } catch (const std::exception&) {
+      return false;  // it worked before: its row stays, but it cannot win
+    }
+  }
+
+  // Leaves those that may win.
+  void end_heat(std::vector<size_t>& left, const std::map<size_t, std::vector<double>>& samples, bool first) {
+    std::vector<size_t> order = left;
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return median(samples.at(a)) < median(samples.at(b)); });
+    const double limit = (first ? kNearInFirstHeat : kNear) * median(samples.at(order[0]));
+    if (!first && order.size() > kFinalists) order.resize(kFinalists);
+    std::erase_if(left, [&](size_t i) {
+      return !is_incumbent(i) &&
+             (median(samples.at(i)) > limit || std::find(order.begin(), order.end(), i) == order.end());
+    });
+  }
+
+  // An incumbent loses its place only to one that is faster beyond doubt.
+  size_t winner(std::vector<size_t> left, const std::map<size_t, std::vector<double>>& samples) const {
+    std::stable_sort(left.begin(), left.end(),
+                     [&](size_t a, size_t b) { return median(samples.at(a)) < median(samples.at(b)); });
+    const auto incumbent = std::find_if(left.begin(), left.end(), [&](size_t i) { return is_incumbent(i); });
+    if (incumbent == left.end()) return left[0];
+    const double level =
+        options_.significance / double(std::max<size_t>(1, left.size() - 1));  // Bonferroni's correction
+    for (size_t i : left)
+      if (significantly_smaller(samples.at(i), samples.at(*incumbent), level)) return i;
+    return *incumbent;
+  }
+
+  bool is_incumbent(size_t i) const { return configs_[i] == options_.incumbent; }
+
   const std::vector<std::string>& configs_;
   const std::vector<double>& predicted_;
   const std::function<PreparedCandidate(size_t)>& prepare_;
   const std::function<void(const TuningResult&)>& finished_;
   const SearchOptions& options_;
+  /// On several GPUs, where each candidate has the times of one: only the best few are compared on one GPU.
+  const bool apart_ = options_.end == SearchOptions::End::Time || options_.workers > 1;
 
   using Timer = std::function<std::vector<double>(int runs, int worker)>;
   std::mutex mutex_;  ///< guards what follows while workers run

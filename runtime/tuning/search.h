@@ -27,7 +27,7 @@ struct SearchOptions {
   double warmup_ms = 5;
   double rep_ms = 20;          ///< device time for a candidate in the running
   double hopeless = 1.25;      ///< a candidate whose best run is this factor above the best median is given up
-  double significance = 0.05;  ///< chance that any of the others replaces a leader that is as fast
+  double significance = 0.05;  ///< chance that any of the others replaces an incumbent that is as fast
   std::string incumbent;       ///< config that was chosen before: keeps its place unless beaten; empty: none
   /// Why a candidate surely spills, beside `configs`; empty text: it does not, empty list: none does. Such a candidate
   /// is not prepared unless all spill, since it is those that take the assembler longest.
@@ -50,10 +50,11 @@ struct SearchOutcome {
 ///
 /// `configs`: canonical texts, best guess first (the model's order), `predicted_us` beside them or empty. `known`:
 /// results from before, which are not measured again. `prepare` is called from several threads; each worker times on a
-/// thread of its own what is ready, in order, while other candidates are still being prepared; the last few are
-/// compared on worker 0 alone, where the incumbent, else the one that comes first, loses its place only to one that is
-/// faster beyond doubt. A candidate that spills is timed only if all spill. `finished` is called with each new result
-/// at once, so that it can be stored, and like `progress` by one thread at a time; what they throw ends the search.
+/// thread of its own what is ready, in order, while other candidates are still being prepared; then those that are not
+/// hopeless, or the best few of several workers', run in turn on worker 0 alone, and the fastest is taken, unless an
+/// incumbent is not slower beyond doubt. A candidate that spills is timed only if all spill. `finished` is called with
+/// each new result at once, so that it can be stored, and like `progress` by one thread at a time; what they throw ends
+/// the search.
 SearchOutcome search(const std::vector<std::string>& configs, const std::vector<double>& predicted_us,
                      const std::vector<TuningResult>& known,
                      const std::function<PreparedCandidate(size_t candidate)>& prepare,
