@@ -1,6 +1,7 @@
 #include "codegen/passes/axis_classes.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "codegen/ir/flow.h"
@@ -19,21 +20,19 @@ size_t AxisClasses::find(const Axis& axis) {
   return i;
 }
 
-// The extent of all axes of the class, if it is one extent and no two axes belong to one tile; 0 otherwise, or if one
-// must not be divided.
-int64_t AxisClasses::extent_of(size_t found, bool exchange) {
-  int64_t extent = 0;
+// The extents of the axes of the class, if no two axes belong to one tile; zeros otherwise, or if one must not be
+// divided.
+AxisClasses::Extents AxisClasses::extents_of(size_t found, bool exchange) {
+  Extents extents;
   std::unordered_set<const Value*> seen;
   for (size_t i = 0; i < axes_.size(); ++i) {
     const Axis axis = axes_[i];
     if (find(axis) != found) continue;
+    if (forbidden_.contains(i) || (!exchange && combined_.contains(i)) || !seen.insert(axis.of).second) return {};
     const int64_t here = axis.of->type.shape[size_t(axis.number)];
-    if (forbidden_.contains(i) || (!exchange && combined_.contains(i)) || !seen.insert(axis.of).second ||
-        (extent && here != extent))
-      return 0;
-    extent = here;
+    extents = {std::max(extents.most, here), std::gcd(extents.divisor, here)};
   }
-  return extent;
+  return extents;
 }
 
 std::vector<Axis> AxisClasses::members(size_t found) {
@@ -103,12 +102,14 @@ void AxisClasses::add_trans(const Op& op) {
   for (size_t i = 0; i < order.size(); ++i) unite({op.result(), int(i)}, {op.operand(0), int(order[i])});
 }
 
-// Leading axes that both shapes have in common are united; the elements along the others are in another order.
+// Leading axes that both shapes have in common are united, and those behind them, equal parts of which are the same
+// elements of both; the elements along the others are in another order.
 void AxisClasses::add_reshape(const Op& op) {
   const Value *from = op.operand(0), *to = op.result();
   if (!from->type.is_tile() || !to->type.is_tile()) return;
   const Shape &a = from->type.shape, &b = to->type.shape;
-  const size_t same = size_t(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+  size_t same = size_t(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+  if (same < a.size() && same < b.size()) ++same;
   for (size_t i = 0; i < same; ++i) unite({from, int(i)}, {to, int(i)});
   for (size_t i = same; i < a.size(); ++i) forbid(from, int(i));
   for (size_t i = same; i < b.size(); ++i) forbid(to, int(i));

@@ -30,15 +30,23 @@ class AxisClasses {
   /// `blocks` blocks. With `combined` this includes axes along which elements are combined; the blocks' results then
   /// have to be combined.
   bool can_divide(size_t found, int64_t blocks, int64_t least, bool combined = false) {
-    const int64_t extent = extent_of(found, combined);
-    return extent % blocks == 0 && extent / blocks >= least;
+    const Extents extents = extents_of(found, combined);
+    return extents.divisor % blocks == 0 && extents.most / blocks >= least;
   }
   /// Whether each of `blocks` blocks can take one element along the axes: what is combined along them can be exchanged.
-  bool can_deal_out(size_t found, int64_t blocks) { return extent_of(found, true) == blocks; }
+  bool can_deal_out(size_t found, int64_t blocks) {
+    const Extents extents = extents_of(found, true);
+    return extents.most == blocks && extents.divisor == blocks;
+  }
   std::vector<Axis> members(size_t found);
 
  private:
-  int64_t extent_of(size_t found, bool exchange);
+  /// Of the axes of a class: the largest extent, and the largest number that divides all. They differ where a tile of
+  /// another shape has the same leading axis with others behind it.
+  struct Extents {
+    int64_t most = 0, divisor = 0;
+  };
+  Extents extents_of(size_t found, bool exchange);
   size_t node(const Axis& axis);
   void unite(const Axis& a, const Axis& b) { parent_[find(a)] = find(b); }
   void unite(const ir::Value* a, const ir::Value* b);
