@@ -83,13 +83,19 @@ class Assigner {
     return tegula::operand_of_product(product, operand, *layouts_.at(product.result()));
   }
 
-  /// The layout of a value that is computed elementwise from a product's sums; null for other values.
+  /// The layout of a value that is computed elementwise from a product's sums, or is these in another shape; null for
+  /// other values.
   LayoutRef layout_of_sums(const Value* v, std::unordered_set<const Value*>& seen) const {
     if (!v || !v->def || !seen.insert(v).second) return nullptr;
     const Op& op = *v->def;
     if (ir::is_product(op)) return layouts_.at(op.result());
     if (op.opcode == Opcode::MmaWait) return layout_of_sums(op.operands[0], seen);
     if (op.opcode == Opcode::For) return layout_of_sums(ir::ForLoop(op).next(size_t(v->index)), seen);
+    if (op.opcode == Opcode::Trans || op.opcode == Opcode::Reshape) {
+      const LayoutRef sums = layout_of_sums(op.operands[0], seen);
+      const auto layout = sums ? result_layout(op, *sums) : std::nullopt;
+      return layout ? std::make_shared<LinearLayout>(*layout) : nullptr;
+    }
     if (!op.has(ir::Elementwise)) return nullptr;
     for (const Value* operand : op.operands)
       if (LayoutRef layout = layout_of_sums(operand, seen)) return layout;
@@ -223,6 +229,18 @@ class Assigner {
     find_operands();
   }
 
+  /// Whether it is cheaper that what is stored gets the layout of the op's group than that it is stored as it is.
+  bool is_converted(const Op& op, const LinearLayout& given) {
+    if (op.opcode != Opcode::Store) return false;
+    const Access access = memory_.access_of(op, memory_.fastest_axis(op));
+    auto price = [&](const LinearLayout& layout) {
+      Access tried = access;
+      tried.width = std::min(tried.width, layout.contiguous_registers(tried.axis));
+      return conversion_price(op.operands[1]->type, given, layout) + access_price(layout, tried);
+    };
+    return price(*memory_.layout_of(op)) < price(given);
+  }
+
   // Accesses to small tiles take the layouts that have reached them by propagation; the larger ones go first.
   void anchor_small(std::vector<Op*> small) {
     std::stable_sort(small.begin(), small.end(), [](const Op* a, const Op* b) {
@@ -233,7 +251,8 @@ class Assigner {
       if (!layouts_.contains(known) && op->opcode == Opcode::Load) known = op->result();
       if (!layouts_.contains(known) && op->opcode != Opcode::Load) known = op->operands[1];
       auto it = layouts_.find(known);
-      const bool has_layout = it != layouts_.end() && !(known->def && is_layout_free(*known->def));
+      const bool has_layout =
+          it != layouts_.end() && !(known->def && is_layout_free(*known->def)) && !is_converted(*op, *it->second);
       anchor_memory(*op, has_layout ? it->second : memory_.layout_of(*op));
       flow();
     }

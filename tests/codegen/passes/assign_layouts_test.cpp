@@ -341,6 +341,18 @@ TEST_F(Dots, MatmulConvertsOperandsAndTheNarrowResult) {
     EXPECT_EQ(*carried->type.layout, *dot->result()->type.layout);
 }
 
+// Sums that a kernel puts in the order of the registers are stored from these, in words of four and without an exchange.
+TEST_F(Dots, SumsInTheOrderOfRegistersAreStoredAsTheyAre) {
+  matmul(128, 64, 32);
+  func.body.ops.pop_back();  // the store of C
+  Value* blocks = b.trans(b.reshape(loop->result(2), {8, 2, 8, 8, 4, 2}), {3, 0, 2, 4, 1, 5});
+  b.store(row_pointers(pointer(), 128 * 64), b.reshape(blocks, {128 * 64}), nullptr);
+  assign();
+  simplify();
+  EXPECT_EQ(conversions(), 2u) << ir::print(func);  // of the operands
+  EXPECT_EQ(ops(Opcode::Store)[0]->get(ir::attr::vector), 4);
+}
+
 TEST_F(Dots, ManyShapesAreValid) {
   // Warps exchange what they store, unless each has as little as an instruction; operands are loaded as they are
   // multiplied where that takes no more than an exchange, as of tiles that all warps want whole.
