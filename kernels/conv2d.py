@@ -22,7 +22,8 @@ Chetlur et al.: cuDNN, 2014.
 import triton
 import triton.language as tl
 
-from gemm import add_shares, hand_over, leave, stretch
+from gemm import stretch
+from shares import add_shares, hand_over, leave
 from gemm_tiles import PROCESSORS
 from tiles import activate
 

@@ -189,10 +189,9 @@ Tile multiply(const GemmParams& p, Tile acc, const Tile& tile_m, const Tile& til
   return p.SWAP ? trans(acc) : acc;
 }
 
-void finish(const GemmParams& p, Tile acc, const Tile& tile_m, const Tile& tile_n, const Tile& row,
+void finish(const GemmParams& p, Tile acc, const Tile& tile_m, const Tile& tile_n, const Tile& row, const Tile& col,
             const Epilogue& epilogue) {
   Tile first_row = (tile_m * p.BLOCK_M).to(tl::int64), first_col = (tile_n * p.BLOCK_N).to(tl::int64);
-  Tile col = arange(0, p.BLOCK_N);
   GemmTile at;
   at.rows = tile_m * p.BLOCK_M + row;
   at.cols = tile_n * p.BLOCK_N + col;
@@ -206,17 +205,45 @@ void finish(const GemmParams& p, Tile acc, const Tile& tile_m, const Tile& tile_
   store(c_ptrs, result.to(p.c.dtype().element_ty()), at.row_mask[{all, none}] & at.col_mask[{none, all}]);
 }
 
-Tile hand_over(const GemmParams& p, const Tile& acc, const Tile& share, const Tile& splits, const Tile& partials,
-               const Tile& counters) {
-  Tile row = arange(0, p.BLOCK_M), col = arange(0, p.BLOCK_N);
-  store(partials + share * (p.BLOCK_M * p.BLOCK_N) + row[{all, none}] * p.BLOCK_N + col[{none, all}], acc);
+// How a tile's sums lie in memory: in `rows` rows of `cols`, each a stretch of `height` rows of the tile or, with SWAP,
+// of the transposed one. And how they are divided: into parts of `extent` columns, or rows with SWAP, the last one
+// perhaps of fewer.
+struct Sums {
+  explicit Sums(const GemmParams& p)
+      : all_rows(p.SWAP ? p.BLOCK_N : p.BLOCK_M),
+        along(p.SWAP ? p.BLOCK_M : p.BLOCK_N),
+        height(std::min<int64_t>(all_rows, 128)),
+        rows(all_rows / height),
+        cols(height * along),
+        extent(8 * ceil_div(along / 8, p.PARTS)),
+        count(ceil_div(along, extent)),
+        part(extent * height) {}
+  static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+  Tile places(int64_t width) const { return arange(0, rows)[{all, none}] * cols + arange(0, width)[{none, all}]; }
+
+  int64_t all_rows, along, height, rows, cols, extent, count, part;
+};
+
+Tile in_order(const GemmParams& p, const Sums& s, Tile acc) {
+  if (p.SWAP) acc = trans(acc);
+  Tile blocks = reshape(acc, list({s.rows, s.height / 16, 2, 8, s.along / 8, 4, 2}));
+  return reshape(permute(blocks, list({0, 4, 1, 3, 5, 2, 6})), list({s.rows, s.cols}));
+}
+
+Tile as_tile(const GemmParams& p, const Sums& s, const Tile& sums) {
+  Tile blocks = reshape(sums, list({s.rows, s.extent / 8, s.height / 16, 8, 4, 2, 2}));
+  Tile acc = reshape(permute(blocks, list({0, 2, 5, 3, 1, 4, 6})), list({s.all_rows, s.extent}));
+  return p.SWAP ? trans(acc) : acc;
+}
+
+Tile wait_for_shares(const Sums& s, const Tile& share, const Tile& splits, const Tile& counters) {
   debug_barrier();
   Tile seen = atomic_add(counters, 1) + 1;
   Tile alone = floordiv(seen, 65536) < splits;
   if_(
       alone,
       [&] {
-        Tile part = arange(0, p.PARTS);
+        Tile part = arange(0, s.count);
         atomic_or(counters + 1, sum(where(part % splits == share, 1 << part, 0), 0));
       },
       [&] {
@@ -241,34 +268,51 @@ Tile leave(const Tile& alone, const Tile& splits, const Tile& counters) {
   return undone;
 }
 
-Tile load_shares(const GemmParams& p, const Tile& partials, const Tile& first, const Tile& end, const Tile& row,
+Tile load_shares(const Sums& s, const Tile& partials, const Tile& first, const Tile& end, const Tile& part,
                  int64_t ahead) {
-  Tile share = first + arange(0, ahead), col = arange(0, p.BLOCK_N);
-  Tile there = partials + share[{all, none, none}] * (p.BLOCK_M * p.BLOCK_N) + row[{none, all, none}] * p.BLOCK_N +
-               col[{none, none, all}];
+  Tile share = first + arange(0, ahead);
+  Tile there =
+      partials + share[{all, none, none}] * (s.rows * s.cols) + part * s.part + s.places(s.part)[{none, all, all}];
   Tile given = broadcast_to((share < end)[{all, none, none}], there.attribute("shape"));
+  if (s.cols % s.part) given = given & (part * s.part + arange(0, s.part) < s.cols)[{none, none, all}];
   return load(there, given, 0.0, "cache_modifier"_a = ".cg");
 }
 
-Tile add_shares(const GemmParams& p, Tile acc, const Tile& first, const Tile& partials, const Tile& splits,
-                const Tile& row, int64_t ahead) {
-  for (Tile begin : range(first, splits, ahead)) acc += sum(load_shares(p, partials, begin, splits, row, ahead), 0);
-  return acc;
+Tile add_shares(const Sums& s, Tile sums, const Tile& first, const Tile& partials, const Tile& splits, const Tile& part,
+                int64_t ahead) {
+  for (Tile begin : range(first, splits, ahead)) sums += sum(load_shares(s, partials, begin, splits, part, ahead), 0);
+  return sums;
 }
 
-Tile add_up(const GemmParams& p, const Tile& acc, const Tile& splits, const Tile& sums, const Tile& counters) {
-  Tile row = arange(0, p.BLOCK_M), col = arange(0, p.BLOCK_N);
-  Tile there = sums + row[{all, none}] * p.BLOCK_N + col[{none, all}];
+void finish_part(const GemmParams& p, const Sums& s, const Tile& sums, const Tile& part, const Tile& tile_m,
+                 const Tile& tile_n, const Epilogue& epilogue) {
+  Tile acc = as_tile(p, s, sums), at = part * s.extent + arange(0, s.extent);
+  GemmParams within = p;
+  if (s.cols % s.part) {
+    within.even[p.SWAP ? 0 : 1] = false;
+    if (p.SWAP)
+      within.M = minimum(p.M, (tile_m + 1) * p.BLOCK_M);
+    else
+      within.N = minimum(p.N, (tile_n + 1) * p.BLOCK_N);
+  }
+  if (p.SWAP)
+    finish(within, acc, tile_m, tile_n, at, arange(0, p.BLOCK_N), epilogue);
+  else
+    finish(within, acc, tile_m, tile_n, arange(0, p.BLOCK_M), at, epilogue);
+}
+
+Tile add_up(const Sums& s, const Tile& sums, const Tile& splits, const Tile& partials, const Tile& counters) {
+  Tile there = partials + s.places(s.cols);
   if_(
       atomic_add(counters, 1, "sem"_a = "relaxed") == 0,
       [&] {
-        store(there, acc);
+        store(there, sums);
         debug_barrier();
         atomic_xchg(counters + 1, 1);
       },
       [&] {
         while_([&] { return atomic_add(counters + 1, 0) == 0; }, [] {});
-        atomic_add(there, acc, "sem"_a = "relaxed");
+        atomic_add(there, sums, "sem"_a = "relaxed");
         debug_barrier();
       });
   Tile complete = atomic_add(counters + 2, 1) == splits - 1;
@@ -290,34 +334,33 @@ void divided_product(const GemmParams& p, const Epilogue& epilogue) {
   Tile end = begin + floordiv(steps, splits) + (share < steps % splits);
   Tile acc = multiply(p, no_sums(p), tile_m, tile_n, begin, end);
 
-  const int64_t rows = p.BLOCK_M / p.PARTS;
+  const Sums s(p);
+  const int64_t elements = s.rows * s.cols;
   auto sum_part = [&, &tile_m = tile_m, &tile_n = tile_n](const Tile& part, const Tile& partials, const Tile& shares,
                                                           int64_t ahead) {
-    Tile row = part * rows + arange(0, rows);
-    Tile sums = add_shares(p, zeros(list({rows, p.BLOCK_N}), tl::float32), 0, partials, shares, row, ahead);
-    finish(p, sums, tile_m, tile_n, row, epilogue);
+    Tile sums = add_shares(s, zeros(list({s.rows, s.part}), tl::float32), 0, partials, shares, part, ahead);
+    finish_part(p, s, sums, part, tile_m, tile_n, epilogue);
   };
   if (p.ATOMIC) {
-    Tile sums = p.partials + program.to(tl::int64) * (p.BLOCK_M * p.BLOCK_N);
-    if_(add_up(p, acc, splits, sums, counters), [&] {
-      for (Tile part : range(0, p.PARTS)) sum_part(part, sums, 1, 1);
+    Tile partials = p.partials + program.to(tl::int64) * elements;
+    if_(add_up(s, in_order(p, s, acc), splits, partials, counters), [&] {
+      for (Tile part : range(0, s.count)) sum_part(part, partials, 1, 1);
     });
     return;
   }
-  Tile partials = p.partials + (program * splits).to(tl::int64) * (p.BLOCK_M * p.BLOCK_N);
-  Tile alone = hand_over(p, acc, share, splits, partials, counters);
-  const int64_t ahead = int64_t(std::bit_floor(uint64_t(std::clamp<int64_t>(16384 / (rows * p.BLOCK_N), 1, 16))));
-  Tile waited = (share < p.PARTS) & ~alone;
-  Tile row = share * rows + arange(0, rows);
-  Tile shares = load_shares(p, partials, 0, where(waited, splits, 0), row, ahead);
+  Tile partials = p.partials + (program * splits).to(tl::int64) * elements;
+  store(partials + share * elements + s.places(s.cols), in_order(p, s, acc));
+  Tile alone = wait_for_shares(s, share, splits, counters);
+  Tile waited = (share < s.count) & ~alone;
+  Tile shares = load_shares(s, partials, 0, where(waited, splits, 0), share, p.SHARES);
   Tile undone = leave(alone, splits, counters);
   if_(waited, [&, &tile_m = tile_m, &tile_n = tile_n] {
-    Tile sums = add_shares(p, sum(shares, 0) + 0.0, ahead, partials, splits, row, ahead);
-    finish(p, sums, tile_m, tile_n, row, epilogue);
-    for (Tile part : range(share + splits, p.PARTS, splits)) sum_part(part, partials, splits, ahead);
+    Tile sums = add_shares(s, sum(shares, 0) + 0.0, p.SHARES, partials, splits, share, p.SHARES);
+    finish_part(p, s, sums, share, tile_m, tile_n, epilogue);
+    for (Tile part : range(share + splits, s.count, splits)) sum_part(part, partials, splits, p.SHARES);
   });
-  for (Tile part : range(0, where(undone != 0, p.PARTS, 0)))
-    if_((undone >> part) % 2 != 0, [&] { sum_part(part, partials, splits, ahead); });
+  for (Tile part : range(0, where(undone != 0, s.count, 0)))
+    if_((undone >> part) % 2 != 0, [&] { sum_part(part, partials, splits, p.SHARES); });
 }
 
 void shared_product(const GemmParams& p, const Epilogue& epilogue) {
@@ -345,7 +388,7 @@ void shared_product(const GemmParams& p, const Epilogue& epilogue) {
     b_ptrs += p.BLOCK_K * p.stride_bk;
   }
   Tile total = sum(acc, 0);
-  finish(p, p.SWAP ? trans(total) : total, tile_m, tile_n, row, epilogue);
+  finish(p, p.SWAP ? trans(total) : total, tile_m, tile_n, row, col, epilogue);
 }
 
 void streamed_product(const GemmParams& p, const Epilogue& epilogue) {
@@ -380,14 +423,14 @@ void streamed_product(const GemmParams& p, const Epilogue& epilogue) {
           debug_barrier();
           atomic_xchg(p.counters + program, 1);
         },
-        [&, &tile_m = tile_m, &tile_n = tile_n] { finish(p, acc, tile_m, tile_n, row, epilogue); });
+        [&, &tile_m = tile_m, &tile_n = tile_n] { finish(p, acc, tile_m, tile_n, row, col, epilogue); });
   }
 }
 
 void product(const GemmParams& p, const Tile& program, const Epilogue& epilogue) {
   auto [tile_m, tile_n] = place(p, program);
   finish(p, multiply(p, no_sums(p), tile_m, tile_n, 0, cdiv(p.K, p.BLOCK_K)), tile_m, tile_n, arange(0, p.BLOCK_M),
-         epilogue);
+         arange(0, p.BLOCK_N), epilogue);
 }
 
 }  // namespace

@@ -10,8 +10,8 @@ tuned anew.
 
 A product with few tiles leaves most of the GPU idle. With PARTS its tiles are divided along K: `splits` programs work on
 a tile, each on a share of K, and leave their sums in `partials_ptr`. Whoever has seen all programs of its tile start
-waits for them and then adds up its parts of the tile's rows, in an order that is fixed: results are the same in every
-run. What others left undone, as they did not see all start, is done by the program that leaves last; so nobody waits for
+waits for them and then adds up its parts of the tile (PARTS, or somewhat fewer), SHARES shares at a time, in an order that is
+fixed: results are the same in every run. What others left undone, as they did not see all start, is done by the program that leaves last; so nobody waits for
 a program that has not begun. `partials_ptr` has room for a tile of 128 x 256 fp32 on each multiprocessor (132 if there are fewer), and
 `counters_ptr` for four int32 a tile, which are zero before and after each launch; with None for both no tile is divided.
 
@@ -26,6 +26,7 @@ import triton
 import triton.language as tl
 
 from gemm_tiles import configs, fitting
+from shares import leave, wait_for_shares
 from tiles import inside
 
 # ---- Epilogues.
@@ -155,11 +156,10 @@ def multiply(acc, tile_m, tile_n, begin, end, a_ptr, b_ptr, M, N, K, stride_am, 
 
 
 @triton.jit
-def finish(acc, tile_m, tile_n, row, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr,
+def finish(acc, tile_m, tile_n, row, col, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr,
            BLOCK_N: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr):
-    """Stores the rows `row` of a tile of C, whose sums `acc` holds."""
+    """Stores the rows `row` and columns `col` of a tile of C, whose sums `acc` holds."""
     first_row, first_col = corner(tile_m, tile_n, BLOCK_M, BLOCK_N)
-    col = tl.arange(0, BLOCK_N)
     row_mask = inside(tile_m * BLOCK_M + row, M, EVEN_M)
     col_mask = inside(tile_n * BLOCK_N + col, N, EVEN_N)
     if bias_ptr is not None:
@@ -172,87 +172,105 @@ def finish(acc, tile_m, tile_n, row, c_ptr, bias_ptr, M, N, stride_cm, stride_cn
 
 
 @triton.jit
-def hand_over(acc, share, splits, partials, counters, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, PARTS: tl.constexpr):
-    """Leaves the sums of a share of K and waits for the other shares. Whether it did not wait, as some program of the tile
-    had not begun: then the parts of this one, whose numbers are its share's modulo `splits`, are noted as left undone.
-    counters: programs of the tile that have begun, times 65536, and that have handed over; the parts left undone, as bits;
-    programs that did not wait, times 65536, and that are done."""
-    row = tl.arange(0, BLOCK_M)
-    col = tl.arange(0, BLOCK_N)
-    tl.store(partials + share * (BLOCK_M * BLOCK_N) + row[:, None] * BLOCK_N + col[None, :], acc)
-    tl.debug_barrier()
-    seen = tl.atomic_add(counters, 1) + 1
-    alone = seen // 65536 < splits
-    if alone:
-        part = tl.arange(0, PARTS)
-        tl.atomic_or(counters + 1, tl.sum(tl.where(part % splits == share, 1 << part, 0), axis=0))
-    else:
-        while seen % 65536 < splits:
-            seen = tl.atomic_add(counters, 0, sem="acquire")
-    return alone
+def in_order(acc, SWAP: tl.constexpr):
+    """The sums of a tile, or of the transposed one with SWAP, in the order in which threads of tensor cores' products have them,
+    so that they are stored as they are: in a row, blocks of 16 x 8, those of eight columns side by side, and in each block
+    the four sums of a thread. Tiles of more than 128 rows, which the blocks of a cluster share, have several such rows."""
+    if SWAP:
+        acc = tl.trans(acc)
+    ROWS: tl.constexpr = acc.shape[0]
+    COLS: tl.constexpr = acc.shape[1]
+    HEIGHT: tl.constexpr = min(ROWS, 128)
+    blocks = tl.reshape(acc, (ROWS // HEIGHT, HEIGHT // 16, 2, 8, COLS // 8, 4, 2))
+    return tl.reshape(tl.permute(blocks, (0, 4, 1, 3, 5, 2, 6)), (ROWS // HEIGHT, HEIGHT * COLS))
 
 
 @triton.jit
-def leave(alone, splits, counters):
-    """Gives the parts left undone, as bits, to the last program of a tile; it leaves the counters at zero."""
-    if alone:
-        done = tl.atomic_add(counters + 2, 65537) + 65537
-    else:
-        done = tl.atomic_add(counters + 2, 1, sem="relaxed") + 1
-    undone = 0
-    if done % 65536 == splits:
-        if done > 65536:
-            tl.atomic_add(counters, 0)  # acquires what was handed over
-            undone = tl.atomic_xchg(counters + 1, 0)
-        tl.atomic_xchg(counters, 0, sem="relaxed")
-        tl.atomic_xchg(counters + 2, 0, sem="relaxed")
-    return undone
-
-
-@triton.jit
-def load_shares(partials, first, end, row, AHEAD: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """The sums of some rows over AHEAD shares from `first` on; zeros from share `end` on."""
-    share = first + tl.arange(0, AHEAD)
-    col = tl.arange(0, BLOCK_N)
-    there = partials + share[:, None, None] * (BLOCK_M * BLOCK_N) + row[None, :, None] * BLOCK_N + col[None, None, :]
-    given = tl.broadcast_to((share < end)[:, None, None], there.shape)
-    return tl.load(there, mask=given, other=0.0, cache_modifier=".cg")
-
-
-@triton.jit
-def add_shares(acc, first, partials, splits, row, AHEAD: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """Adds the sums of some rows over the shares from `first` on, in an order that is the same in every run."""
-    for begin in range(first, splits, AHEAD):
-        acc += tl.sum(load_shares(partials, begin, splits, row, AHEAD, BLOCK_M, BLOCK_N), axis=0)
+def as_tile(sums, ROWS: tl.constexpr, SWAP: tl.constexpr):
+    """The tile of so many rows, transposed with SWAP, whose sums in_order() has."""
+    HEIGHT: tl.constexpr = min(ROWS, 128)
+    COLS: tl.constexpr = sums.shape[1] // HEIGHT
+    blocks = tl.reshape(sums, (ROWS // HEIGHT, COLS // 8, HEIGHT // 16, 8, 4, 2, 2))
+    acc = tl.reshape(tl.permute(blocks, (0, 2, 5, 3, 1, 4, 6)), (ROWS, COLS))
+    if SWAP:
+        acc = tl.trans(acc)
     return acc
 
 
 @triton.jit
-def sum_part(part, tile_m, tile_n, partials, splits, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE: tl.constexpr,
-             BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, ROWS: tl.constexpr, AHEAD: tl.constexpr, EVEN_M: tl.constexpr,
-             EVEN_N: tl.constexpr):
-    """Stores a part of a tile's rows, summed over all shares."""
-    row = part * ROWS + tl.arange(0, ROWS)
-    acc = add_shares(tl.zeros((ROWS, BLOCK_N), dtype=tl.float32), 0, partials, splits, row, AHEAD, BLOCK_M, BLOCK_N)
-    finish(acc, tile_m, tile_n, row, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, EVEN_M, EVEN_N)
+def places(PART: tl.constexpr, COLS: tl.constexpr, ROWS: tl.constexpr):
+    """Where the first PART of COLS sums of each row of in_order() lie."""
+    return tl.arange(0, ROWS)[:, None] * COLS + tl.arange(0, PART)[None, :]
 
 
 @triton.jit
-def add_up(acc, splits, sums, counters, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+def load_shares(partials, first, end, part, AHEAD: tl.constexpr, PART: tl.constexpr, COLS: tl.constexpr, ROWS: tl.constexpr):
+    """A part of a tile's sums over AHEAD shares from `first` on; zeros from share `end` on."""
+    share = first + tl.arange(0, AHEAD)
+    there = partials + share[:, None, None] * (ROWS * COLS) + part * PART + places(PART, COLS, ROWS)[None, :, :]
+    given = tl.broadcast_to((share < end)[:, None, None], there.shape)
+    if COLS % PART != 0:
+        given = given & (part * PART + tl.arange(0, PART) < COLS)[None, None, :]
+    return tl.load(there, mask=given, other=0.0, cache_modifier=".cg")
+
+
+@triton.jit
+def add_shares(sums, first, partials, splits, part, AHEAD: tl.constexpr, PART: tl.constexpr, COLS: tl.constexpr, ROWS: tl.constexpr):
+    """Adds a part of the sums over the shares from `first` on, in an order that is the same in every run."""
+    for begin in range(first, splits, AHEAD):
+        sums += tl.sum(load_shares(partials, begin, splits, part, AHEAD, PART, COLS, ROWS), axis=0)
+    return sums
+
+
+@triton.jit
+def finish_part(sums, part, tile_m, tile_n, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE: tl.constexpr,
+                BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, SWAP: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr):
+    """Stores a part of a tile: some of its columns, or rows with SWAP. The last part may reach beyond the tile."""
+    OTHER: tl.constexpr = BLOCK_N if SWAP else BLOCK_M
+    ALONG: tl.constexpr = BLOCK_M if SWAP else BLOCK_N
+    EXTENT: tl.constexpr = sums.shape[0] * sums.shape[1] // OTHER
+    acc = as_tile(sums, OTHER, SWAP)
+    at = part * EXTENT + tl.arange(0, EXTENT)
+    if ALONG % EXTENT == 0:
+        if SWAP:
+            finish(acc, tile_m, tile_n, at, tl.arange(0, BLOCK_N), c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N,
+                   EVEN_M, EVEN_N)
+        else:
+            finish(acc, tile_m, tile_n, tl.arange(0, BLOCK_M), at, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N,
+                   EVEN_M, EVEN_N)
+    elif SWAP:
+        finish(acc, tile_m, tile_n, at, tl.arange(0, BLOCK_N), c_ptr, bias_ptr, min(M, (tile_m + 1) * BLOCK_M), N, stride_cm, stride_cn,
+               EPILOGUE, BLOCK_M, BLOCK_N, False, EVEN_N)
+    else:
+        finish(acc, tile_m, tile_n, tl.arange(0, BLOCK_M), at, c_ptr, bias_ptr, M, min(N, (tile_n + 1) * BLOCK_N), stride_cm, stride_cn,
+               EPILOGUE, BLOCK_M, BLOCK_N, EVEN_M, False)
+
+
+@triton.jit
+def sum_part(part, tile_m, tile_n, partials, splits, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE: tl.constexpr,
+             BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, SWAP: tl.constexpr, AHEAD: tl.constexpr, PART: tl.constexpr,
+             EVEN_M: tl.constexpr, EVEN_N: tl.constexpr):
+    """Stores a part of a tile, summed over all shares."""
+    ROWS: tl.constexpr = tl.cdiv(BLOCK_N if SWAP else BLOCK_M, 128)
+    sums = tl.zeros((ROWS, PART), dtype=tl.float32)
+    sums = add_shares(sums, 0, partials, splits, part, AHEAD, PART, BLOCK_M * BLOCK_N // ROWS, ROWS)
+    finish_part(sums, part, tile_m, tile_n, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, SWAP, EVEN_M, EVEN_N)
+
+
+@triton.jit
+def add_up(sums, splits, partials, counters):
     """Adds the sums of a share of K to those of the shares that came before, in no given order. Whether all are there now:
     then the counters are at zero again. counters: shares that came; whether the first one's sums are there; shares that
     are there."""
-    row = tl.arange(0, BLOCK_M)
-    col = tl.arange(0, BLOCK_N)
-    there = sums + row[:, None] * BLOCK_N + col[None, :]
+    there = partials + places(sums.shape[1], sums.shape[1], sums.shape[0])
     if tl.atomic_add(counters, 1, sem="relaxed") == 0:
-        tl.store(there, acc)
+        tl.store(there, sums)
         tl.debug_barrier()
         tl.atomic_xchg(counters + 1, 1)
     else:
         while tl.atomic_add(counters + 1, 0) == 0:
             pass
-        tl.atomic_add(there, acc, sem="relaxed")
+        tl.atomic_add(there, sums, sem="relaxed")
         tl.debug_barrier()
     complete = tl.atomic_add(counters + 2, 1) == splits - 1
     if complete:
@@ -264,8 +282,8 @@ def add_up(acc, splits, sums, counters, BLOCK_M: tl.constexpr, BLOCK_N: tl.const
 @triton.jit
 def divided_product(c_ptr, a_ptr, b_ptr, bias_ptr, partials_ptr, counters_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
                     stride_cm, stride_cn, EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-                    BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr, PARTS: tl.constexpr, SWAP: tl.constexpr, EVEN_M: tl.constexpr,
-                    EVEN_N: tl.constexpr, EVEN_K: tl.constexpr, ATOMIC: tl.constexpr):
+                    BLOCK_K: tl.constexpr, GROUP_M: tl.constexpr, PARTS: tl.constexpr, AHEAD: tl.constexpr, SWAP: tl.constexpr,
+                    EVEN_M: tl.constexpr, EVEN_N: tl.constexpr, EVEN_K: tl.constexpr, ATOMIC: tl.constexpr):
     """A share of one tile of C: as many programs as are launched for each tile divide K."""
     tiles = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N)
     splits = tl.num_programs(0) // tiles
@@ -280,34 +298,40 @@ def divided_product(c_ptr, a_ptr, b_ptr, bias_ptr, partials_ptr, counters_ptr, M
     acc = multiply(acc, tile_m, tile_n, begin, end, a_ptr, b_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
                    BLOCK_M, BLOCK_N, BLOCK_K, SWAP, EVEN_M, EVEN_N, EVEN_K)
 
-    ROWS: tl.constexpr = BLOCK_M // PARTS
+    TILE: tl.constexpr = BLOCK_M * BLOCK_N
+    # Parts of so many groups of eight columns, or rows with SWAP, none of which is empty.
+    GROUPS: tl.constexpr = (BLOCK_M if SWAP else BLOCK_N) // 8
+    GROUPS_OF_PART: tl.constexpr = tl.cdiv(GROUPS, PARTS)
+    COUNT: tl.constexpr = tl.cdiv(GROUPS, GROUPS_OF_PART)
+    ROWS: tl.constexpr = tl.cdiv(BLOCK_N if SWAP else BLOCK_M, 128)
+    COLS: tl.constexpr = TILE // ROWS
+    PART: tl.constexpr = 8 * GROUPS_OF_PART * ((BLOCK_N if SWAP else BLOCK_M) // ROWS)
     if ATOMIC:
-        sums = partials_ptr + program.to(tl.int64) * (BLOCK_M * BLOCK_N)
-        if add_up(acc, splits, sums, counters, BLOCK_M, BLOCK_N):
-            for part in range(0, PARTS):
-                sum_part(part, tile_m, tile_n, sums, 1, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, ROWS, 1,
-                         EVEN_M, EVEN_N)
+        partials = partials_ptr + program.to(tl.int64) * TILE
+        if add_up(in_order(acc, SWAP), splits, partials, counters):
+            for part in range(0, COUNT):
+                sum_part(part, tile_m, tile_n, partials, 1, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, SWAP, 1,
+                         PART, EVEN_M, EVEN_N)
     else:
-        partials = partials_ptr + (program * splits).to(tl.int64) * (BLOCK_M * BLOCK_N)
-        alone = hand_over(acc, share, splits, partials, counters, BLOCK_M, BLOCK_N, PARTS)
+        partials = partials_ptr + (program * splits).to(tl.int64) * TILE
+        tl.store(partials + share * TILE + places(COLS, COLS, ROWS), in_order(acc, SWAP))
+        alone = wait_for_shares(share, splits, counters, COUNT)
         # This program's parts; the sums of the first one are under way while it leaves.
-        AT_ONCE: tl.constexpr = 16384 // (ROWS * BLOCK_N)
-        AHEAD: tl.constexpr = 16 if AT_ONCE >= 16 else 8 if AT_ONCE >= 8 else 4 if AT_ONCE >= 4 else 2 if AT_ONCE >= 2 else 1
-        waited = (share < PARTS) & (not alone)
-        row = share * ROWS + tl.arange(0, ROWS)
-        shares = load_shares(partials, 0, splits if waited else 0, row, AHEAD, BLOCK_M, BLOCK_N)
+        waited = (share < COUNT) & (not alone)
+        shares = load_shares(partials, 0, splits if waited else 0, share, AHEAD, PART, COLS, ROWS)
         undone = leave(alone, splits, counters)
         if waited:
-            acc = add_shares(tl.sum(shares, axis=0) + 0.0, AHEAD, partials, splits, row, AHEAD, BLOCK_M, BLOCK_N)
-            finish(acc, tile_m, tile_n, row, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, EVEN_M, EVEN_N)
-            for part in range(share + splits, PARTS, splits):
+            sums = add_shares(tl.sum(shares, axis=0) + 0.0, AHEAD, partials, splits, share, AHEAD, PART, COLS, ROWS)
+            finish_part(sums, share, tile_m, tile_n, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, SWAP,
+                        EVEN_M, EVEN_N)
+            for part in range(share + splits, COUNT, splits):
                 sum_part(part, tile_m, tile_n, partials, splits, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N,
-                         ROWS, AHEAD, EVEN_M, EVEN_N)
+                         SWAP, AHEAD, PART, EVEN_M, EVEN_N)
         # What others left undone.
-        for part in range(0, PARTS if undone != 0 else 0):
+        for part in range(0, COUNT if undone != 0 else 0):
             if (undone >> part) % 2 != 0:
                 sum_part(part, tile_m, tile_n, partials, splits, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N,
-                         ROWS, AHEAD, EVEN_M, EVEN_N)
+                         SWAP, AHEAD, PART, EVEN_M, EVEN_N)
 
 
 @triton.jit
@@ -319,8 +343,8 @@ def product(program, c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_a
     acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
     acc = multiply(acc, tile_m, tile_n, 0, tl.cdiv(K, BLOCK_K), a_ptr, b_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
                    BLOCK_M, BLOCK_N, BLOCK_K, SWAP, EVEN_M, EVEN_N, EVEN_K)
-    finish(acc, tile_m, tile_n, tl.arange(0, BLOCK_M), c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N,
-           EVEN_M, EVEN_N)
+    finish(acc, tile_m, tile_n, tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N), c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE,
+           BLOCK_M, BLOCK_N, EVEN_M, EVEN_N)
 
 
 @triton.jit
@@ -356,7 +380,7 @@ def shared_product(c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_ak,
     total = tl.sum(acc, axis=0)
     if SWAP:
         total = tl.trans(total)
-    finish(total, tile_m, tile_n, row, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, EVEN_M, EVEN_N)
+    finish(total, tile_m, tile_n, row, col, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, EVEN_M, EVEN_N)
 
 
 @triton.jit
@@ -399,7 +423,7 @@ def streamed_product(c_ptr, a_ptr, b_ptr, bias_ptr, partials_ptr, counters_ptr, 
             tl.debug_barrier()
             tl.atomic_xchg(counters_ptr + program, 1)
         else:
-            finish(acc, tile_m, tile_n, row, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, EVEN_M,
+            finish(acc, tile_m, tile_n, row, col, c_ptr, bias_ptr, M, N, stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, EVEN_M,
                    EVEN_N)
 
 
@@ -416,15 +440,15 @@ def gemm(c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk
          GROUP_M: tl.constexpr, PROGRAMS: tl.constexpr, PARTS: tl.constexpr, SWAP: tl.constexpr, EVEN_M: tl.constexpr,
          EVEN_N: tl.constexpr, EVEN_K: tl.constexpr, STREAM: tl.constexpr = False, ATOMIC: tl.constexpr = False,
          SHARES: tl.constexpr = 1, TURNS: tl.constexpr = False):
-    """PARTS above 0: every tile of C is divided among as many programs as make about PROGRAMS for each multiprocessor;
-    ATOMIC: whose sums are added up as they come, so that results differ in the last bits from run to run. STREAM: PROGRAMS
-    programs for each multiprocessor share all K-steps evenly. SHARES above 1: a program a tile of C, whose blocks share K.
+    """PARTS above 0: every tile of C is divided among as many programs as make about PROGRAMS for each multiprocessor, which load the
+    sums of SHARES of them at a time; ATOMIC: whose sums are added up as they come, so that results differ in the last bits from run to run. STREAM: PROGRAMS
+    programs for each multiprocessor share all K-steps evenly. SHARES above 1 otherwise: a program a tile of C, whose blocks share K.
     Otherwise a program a tile of C if PROGRAMS is 0, else PROGRAMS programs for each multiprocessor, and each goes on from
     tile to tile: the next one's operands are on their way while the epilogue of the one before runs; TURNS: two groups of warps
     take the tiles in turns."""
     if PARTS > 0:
         divided_product(c_ptr, a_ptr, b_ptr, bias_ptr, partials_ptr, counters_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
-                        stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, PARTS, SWAP, EVEN_M, EVEN_N, EVEN_K, ATOMIC)
+                        stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, PARTS, SHARES, SWAP, EVEN_M, EVEN_N, EVEN_K, ATOMIC)
     elif STREAM:
         streamed_product(c_ptr, a_ptr, b_ptr, bias_ptr, partials_ptr, counters_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn,
                          stride_cm, stride_cn, EPILOGUE, BLOCK_M, BLOCK_N, BLOCK_K, GROUP_M, SWAP, EVEN_M, EVEN_N, EVEN_K)

@@ -91,18 +91,58 @@ def row_class(M):
     return above
 
 
+# Sums that a thread holds of a tile's shares while it adds them up.
+MOST_SHARES = 96
+
+
+def divided_tile(m, n, k, warps, stages, swap, blocks, splits):
+    """A tile that about so many programs divide: as many as can add up parts of its sums, groups of eight columns or rows, of
+    all shares at a time that there are registers for."""
+    groups = (m if swap else n) // 8
+    parts = min(splits, groups, 30)
+    of_part = triton.cdiv(groups, parts) * 8 * (n if swap else m)
+    ahead = max(1, min(splits, 32 * warps * blocks * MOST_SHARES // of_part))
+    return tile(m, n, k, warps, stages, 8, 1, parts, swap, False, blocks, ahead)
+
+
 def divided(M, N, K):
     """Configurations with each tile divided so that every multiprocessor has a block."""
     found = []
     rows = row_class(M)
-    for m, n, k, warps, stages, swap, blocks in DIVIDED:
+    for m, n, k, warps, stages, swap, blocks in DIVIDED + divided_evenly(M, N, K):
         tiles = triton.cdiv(M, m) * triton.cdiv(N, n)
         splits = min(clusters_at_once(blocks) // tiles, K // (2 * k))
         if splits >= 2 and (m == rows if rows <= 64 else 2 * m > rows or m >= 64) and 2 * n <= max(256, N):
-            parts = min(16, m & -m)
-            while parts > splits:
-                parts = parts // 2
-            found.append(tile(m, n, k, warps, stages, 8, 1, parts, swap, blocks=blocks))
+            found.append(divided_tile(m, n, k, warps, stages, swap, blocks, splits))
+    return found
+
+
+def divided_evenly(M, N, K):
+    """Tiles of as many rows (transposed) or columns as leave least of the time unused, where each is divided as often as there
+    are multiprocessors for. In clocks a K-step takes about four for each row of 128 columns and 16 more, and the exchange of
+    sums of a row 32."""
+    found = []
+    if row_class(M) <= 64:
+        return found
+    steps = triton.cdiv(K, 64)
+    for width, along, across, swap, blocks in [(128, M, N, True, 1), (128, M, N, True, 2), (128, N, M, False, 1), (64, M, N, True, 1)]:
+        least = 0
+        best = 0
+        for extent in range(64, 257, 8):
+            tiles = triton.cdiv(along, extent) * triton.cdiv(across, width * blocks)
+            splits = min(clusters_at_once(blocks) // tiles, steps // 2)
+            if splits >= 2:
+                clocks = triton.cdiv(steps, splits) * (extent * width // 32 + 16) + extent * width // 4
+                if best == 0 or clocks < least:
+                    best = extent
+                    least = clocks
+        if best > 0 and (width == 128 or best * width <= MOST_SUMS):
+            warps = width // 16
+            stages = stages_of(best, width)
+            if swap:
+                found.append((best, width * blocks, 64, warps, stages, True, blocks))
+            else:
+                found.append((width, best, 64, warps, stages, False, blocks))
     return found
 
 
@@ -141,10 +181,10 @@ MOST_SUMS = 18432
 MOST_SUMS_OF_ROWS = 16384
 
 
-def stages_of(rows, columns):
+def stages_of(rows, columns, most=10):
     """Stages of a K-step of 64 in 16-bit types that a block of so many rows of one operand and columns of the other has room
     for."""
-    return max(2, min(10, ROOM // (128 * (rows + columns))))
+    return max(2, min(most, ROOM // (128 * (rows + columns))))
 
 
 # Tiles that two blocks share, each of which brings half of B's columns for both: rows, columns, K-step, warps, stages, group,
@@ -191,8 +231,8 @@ def of_few_rows(M, N):
     for k, blocks in [(64, 1), (128, 1), (64, 2)]:
         found.append(tile(64, columns * blocks, k, 4, max(2, stages_of(64, columns) * 64 // k), blocks=blocks))
     rows = triton.cdiv(M, 8) * 8
-    for n, stages, blocks in [(64, 10, 1), (128, 5, 1), (128, 10, 1), (128, 10, 2)]:
-        found.append(tile(rows, n, 64, 4, min(stages, stages_of(rows, n // blocks)), 8, 0, 0, True, blocks=blocks))
+    for n, stages, blocks in [(64, 10, 1), (128, 5, 1), (128, 10, 1), (128, 10, 2), (256, 16, 4), (512, 16, 4)]:
+        found.append(tile(rows, n, 64, 4, stages_of(rows, n // blocks, stages), 8, 0, 0, True, blocks=blocks))
     return found
 
 
@@ -231,6 +271,8 @@ def adapted(M, N):
             found.append(tile(m, columns, 64, warps, stages_of(wide, columns), 8, 0, blocks=blocks))
             if triton.cdiv(M, m) * triton.cdiv(N, columns) > clusters_at_once(blocks):
                 found.append(tile(m, columns, 64, warps, stages_of(wide, columns), 8, 1, blocks=blocks))
+                if m == 64:
+                    found.append(tile(m, columns, 64, warps, stages_of(wide, columns), 8, 1, turns=True))
     return found
 
 
@@ -263,7 +305,7 @@ def fitting(configs, named_args, **kwargs):
                           named_args["stride_bk"] * named_args["stride_bn"])
     if rows > 64 and N >= 128:
         kept += adapted(M, N)
-    elif rows > 16 and N >= 2048:
+    elif M > 8 and N >= 2048:
         kept += of_few_rows(M, N)
     if len(kept) == 0:
         kept = [tile(16, 16, 32, 1, 3)]

@@ -23,7 +23,7 @@ results are the same in every run.
 import triton
 import triton.language as tl
 
-from gemm import add_shares, hand_over, leave
+from shares import add_shares, hand_over, leave
 from gemm_tiles import PROCESSORS, row_class
 from quantised_weights import column_ptrs, has_fractions, load_factors, load_numbers, load_weights, plain_weights, scaled_weights, unit
 from tiles import activate

@@ -29,7 +29,7 @@ struct Division {
   int warps = 4;
   bool atomic = false;
   int64_t programs = 0;  ///< that share all K-steps evenly; 0: K is divided
-  int shares = 1;        ///< of K, each of a block of a cluster
+  int shares = 1;        ///< of K, each of a block of a cluster; where K is divided: whose sums are loaded at a time
   int blocks = 1;        ///< of a cluster that share the tile
 };
 
@@ -44,7 +44,7 @@ std::vector<Out> launch_divided(Device& on, const Kernel& kernel, const Division
   const Workspace workspace = on.workspace(stream, size_t(programs * d.m * d.n) * sizeof(float));
   on.fill(workspace.partials, 0xff, workspace.bytes, stream);  // NaNs
   LaunchOptions how{.constexprs = std::move(more), .num_warps = d.warps, .stream = stream};
-  how.num_ctas = d.shares * d.blocks;
+  how.num_ctas = d.parts > 0 ? d.blocks : d.shares * d.blocks;
   const std::pair<const char*, int64_t> blocks[] = {{"BLOCK_M", d.m}, {"BLOCK_N", d.n}, {"BLOCK_K", d.k},
                                                     {"GROUP_M", 8},   {"PROGRAMS", 1},  {"PARTS", d.parts}};
   for (const auto& [name, value] : blocks) how.constexprs.emplace_back(name, value);
@@ -89,11 +89,17 @@ const Kernel& text() {
 // reach beyond C; products by mma.sync and by wgmma, transposed or not. The same launch twice gives the same bits.
 TEST(GemmDivided, ShapesAndTypes) {
   const std::pair<Shape, Division> cases[] = {
-      {{33, 40, 100, 3}, {16, 32, 32, 3, 4}},     {{20, 70, 333}, {16, 32, 32, 5, 2}},
-      {{16, 32, 64}, {16, 32, 32, 7, 16}},        {{64, 64, 160}, {64, 64, 32, 2, 1}},
-      {{50, 96, 200}, {64, 64, 64, 3, 8}},        {{10, 130, 96, 1}, {16, 64, 32, 2, 4, true}},
-      {{90, 64, 130}, {96, 64, 32, 4, 32, true}}, {{40, 40, 31}, {32, 32, 32, 1, 2}},
-      {{33, 90, 200}, {64, 40, 64, 1, 1}}};
+      {{33, 40, 100, 3}, {16, 32, 32, 3, 4}},
+      {{20, 70, 333}, {16, 32, 32, 5, 2}},
+      {{16, 32, 64}, {16, 32, 32, 7, 16}},
+      {{64, 64, 160}, {64, 64, 32, 2, 1}},
+      {{50, 96, 200}, {64, 64, 64, 3, 8}},
+      {{10, 130, 96, 1}, {16, 64, 32, 2, 4, true}},
+      {{90, 64, 130}, {96, 64, 32, 4, 32, true}},
+      {{40, 40, 31}, {32, 32, 32, 1, 2}},
+      {{33, 90, 200}, {64, 40, 64, 1, 1}},
+      {{100, 70, 500, 1}, {.m = 56, .n = 64, .k = 32, .splits = 5, .parts = 3, .swap = true, .shares = 2}},
+      {{70, 100, 200}, {.m = 64, .n = 40, .k = 32, .splits = 3, .parts = 2, .shares = 4}}};
   for (const auto& [shape, division] : cases) {
     SCOPED_TRACE(fmt::format("{} x {} x {} over {}", shape.m, shape.n, shape.k, division.splits));
     const Product<bfloat16> p(shape);
@@ -128,6 +134,7 @@ TEST(GemmDivided, TilesOfTwoBlocks) {
   const std::pair<Shape, Division> cases[] = {
       {{70, 200, 300}, {.m = 128, .n = 64, .k = 32, .splits = 3, .parts = 2, .blocks = 2}},
       {{40, 136, 200, 8}, {.m = 48, .n = 128, .k = 32, .splits = 2, .parts = 4, .swap = true, .blocks = 2}},
+      {{50, 300, 300}, {.m = 40, .n = 256, .k = 32, .splits = 3, .parts = 2, .swap = true, .shares = 2, .blocks = 2}},
       {{33, 200, 200, 8}, {.m = 64, .n = 80, .k = 64, .splits = 1, .parts = 1, .blocks = 2}}};
   for (const auto& [shape, division] : cases) {
     SCOPED_TRACE(fmt::format("{} x {} x {} over {}", shape.m, shape.n, shape.k, division.splits));

@@ -341,7 +341,8 @@ TEST_F(Dots, MatmulConvertsOperandsAndTheNarrowResult) {
     EXPECT_EQ(*carried->type.layout, *dot->result()->type.layout);
 }
 
-// Sums that a kernel puts in the order of the registers are stored from these, in words of four and without an exchange.
+// Sums that a kernel puts in the order of the registers are stored from these, in words of four and without an
+// exchange.
 TEST_F(Dots, SumsInTheOrderOfRegistersAreStoredAsTheyAre) {
   matmul(128, 64, 32);
   func.body.ops.pop_back();  // the store of C
