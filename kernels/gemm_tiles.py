@@ -271,8 +271,6 @@ def adapted(M, N):
             found.append(tile(m, columns, 64, warps, stages_of(wide, columns), 8, 0, blocks=blocks))
             if triton.cdiv(M, m) * triton.cdiv(N, columns) > clusters_at_once(blocks):
                 found.append(tile(m, columns, 64, warps, stages_of(wide, columns), 8, 1, blocks=blocks))
-                if m == 64:
-                    found.append(tile(m, columns, 64, warps, stages_of(wide, columns), 8, 1, turns=True))
     return found
 
 
