@@ -82,6 +82,41 @@ TEST(ShortDivisions, AreNoCallsBesideProductsOfWarpgroups) {
   EXPECT_NE(by_groups.find("wgmma.mma_async"), by_groups.npos);
   EXPECT_NE(by_groups.find("div.u32"), by_groups.npos);
   EXPECT_FALSE(has_long(by_groups)) << by_groups;
+  EXPECT_EQ(by_groups.find("clz"), by_groups.npos) << "a loop over the bits";
+}
+
+// Each thread divides 32 numbers by one that is the same for all.
+TEST(ShortDivisions, OfATileShareBranches) {
+  const char* text = R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def wrapped(out_ptr, start, n):
+    i = start + tl.arange(0, 4096).to(tl.int64)
+    tl.store(out_ptr + tl.arange(0, 4096), i % n * 3 + i // n // n)
+)";
+  const Kernel wrapped = Program::parse(text, "wrapped.py").kernel("wrapped");
+  const ArgType number{.elem = Elem::I64};
+  const std::vector<ArgType> types{{.elem = Elem::I64, .pointer = true, .divisible_by = 16}, number, number};
+  const std::string ptx = wrapped.compile(types, {.num_warps = 4}, "sm_90a").ptx;
+  const auto count = [&](const char* part) {
+    size_t found = 0;
+    for (size_t at = ptx.find(part); at != ptx.npos; at = ptx.find(part, at + 1)) ++found;
+    return found;
+  };
+  EXPECT_GE(count("div.u32"), 32);  // of half the tile at a time
+  EXPECT_LE(count("@%p"), 10) << ptx;
+  auto device = default_device();
+  Buffer out(*device, 4096 * sizeof(int64_t));
+  const int64_t starts[] = {0, (int64_t{1} << 32) - 2000, -1000};
+  for (int64_t start : starts)
+    for (int64_t n : {int64_t{7}, (int64_t{1} << 33) + 1}) {
+      wrapped.launch(*device, {1}, {.num_warps = 4}, out.as<int64_t>(), start, n);
+      const auto got = out.download<int64_t>();
+      for (int64_t i = 0; i < 4096; ++i)
+        EXPECT_EQ(got[i], (start + i) % n * 3 + (start + i) / n / n) << start + i << ", " << n;
+    }
 }
 
 }  // namespace
