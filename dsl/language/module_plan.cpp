@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <span>
+#include <unordered_set>
 #include <utility>
 
 namespace tegula::language {
@@ -131,7 +132,31 @@ class Groups {
 }  // namespace
 
 ModulePlan::ModulePlan(const Module& module) {
+  for (const ModuleStatement& s : module.statements) effects_.push_back(own_effects(s));
+  add_definitions(module);
+  for (size_t i = 0; i < effects_.size(); ++i) add_mentioned(module.statements[i], effects_[i]);
+  add_sets_by_value(module);
+  for (const Effects& effects : effects_) given_.insert(effects.assigns.begin(), effects.assigns.end());
+  for (size_t i = 0; i < effects_.size(); ++i) effects_[i].changes = changes_of(module.statements[i], effects_[i]);
+  find_known();
+  make_groups(module);
+}
+
+// Few of the words of functions and classes are names that statements define, assign or touch, or call for names that
+// the text does not say: only these are kept.
+void ModulePlan::add_definitions(const Module& module) {
   using Of = ModuleStatement::Of;
+  std::unordered_set<std::string_view> names(std::begin(kReflection), std::end(kReflection));
+  for (const Effects& effects : effects_)
+    for (const NameSet* own : {&effects.assigns, &effects.touches}) names.insert(own->begin(), own->end());
+  for (const ModuleStatement& s : module.statements) {
+    if (s.kind != ModuleStatement::Kind::Define) continue;
+    for (const auto* own : {&s.names, &s.sets}) names.insert(own->begin(), own->end());
+  }
+  const auto keep_in = [&](const std::vector<std::string>& words, NameSet& kept) {
+    for (const std::string& word : words)
+      if (names.contains(word)) kept.insert(word);
+  };
   for (size_t i = 0; i < module.statements.size(); ++i) {
     const ModuleStatement& s = module.statements[i];
     if (s.kind != ModuleStatement::Kind::Define) continue;
@@ -142,18 +167,16 @@ ModulePlan::ModulePlan(const Module& module) {
       if (s.of == Of::Function || s.of == Of::Class) d.functions.push_back(i);
       if (s.of == Of::Kernel) continue;  // runs on the device
       d.is_class = d.is_class || s.of == Of::Class;
-      if (s.of == Of::Class) class_words_.insert(s.words.begin(), s.words.end());
       attributes_.insert(s.attributes.begin(), s.attributes.end());
-      d.words.insert(s.words.begin(), s.words.end());
+      keep_in(s.words, d.words);
       d.sets.insert(s.sets.begin(), s.sets.end());
     }
+    if (s.of == Of::Class)
+      for (const std::string& word : s.words)
+        if (contains(kReadingMethods, word)) class_methods_.insert(word);
   }
-  for (const ModuleStatement& s : module.statements) add_effects(s);
-  add_sets_by_value(module);
-  for (const Effects& effects : effects_) given_.insert(effects.assigns.begin(), effects.assigns.end());
-  for (size_t i = 0; i < effects_.size(); ++i) effects_[i].changes = changes_of(module.statements[i], effects_[i]);
-  find_known();
-  make_groups(module);
+  for (Effects& effects : effects_)
+    std::erase_if(effects.mentions, [&](const std::string& word) { return !names.contains(word); });
 }
 
 bool ModulePlan::assigns_attribute(std::string_view name) const {
@@ -172,7 +195,7 @@ bool ModulePlan::has_own(const std::vector<std::string>& words) const {
 bool ModulePlan::only_reads(const Expr& call) const {
   const Expr& function = *call.children[0];
   if (function.kind == Expr::Kind::Attribute)
-    return contains(kReadingMethods, function.text) && !class_words_.contains(function.text);
+    return contains(kReadingMethods, function.text) && !class_methods_.contains(function.text);
   const bool calls_back =
       std::any_of(call.keywords.begin(), call.keywords.end(), [](const Keyword& k) { return k.name == "key"; });
   return function.kind == Expr::Kind::Name && contains(kReaders, function.text) && !calls_back &&
@@ -224,9 +247,7 @@ NameSet ModulePlan::closure(NameSet names) const {
   return names;
 }
 
-// What a statement mentions beyond the module's own names is of no interest, but is dropped later: which names those
-// are follows from all statements.
-void ModulePlan::add_effects(const ModuleStatement& s) {
+Effects ModulePlan::own_effects(const ModuleStatement& s) {
   Effects effects;
   if (s.statement) add_statements({&s.statement, 1}, effects);
   for (const Condition& c : s.conditions) names_in(*c.value, effects.mentions);
@@ -242,18 +263,22 @@ void ModulePlan::add_effects(const ModuleStatement& s) {
   if (s.kind == ModuleStatement::Kind::Define) {
     effects.mentions.insert(s.names.begin(), s.names.end());
     effects.mentions.insert(s.head.begin(), s.head.end());
+  }
+  return effects;
+}
+
+void ModulePlan::add_mentioned(const ModuleStatement& s, Effects& effects) const {
+  if (s.kind == ModuleStatement::Kind::Define) {
     NameSet called = closure({s.called.begin(), s.called.end()});  // by defaults
     add_sets(called, effects);
     effects.mentions.merge(called);
     // A function of the file may make anything of what it decorates.
     const bool is_changed = s.of != ModuleStatement::Of::Kernel && has_own(s.decorated);
     if (is_changed) effects.assigns.insert(s.names.begin(), s.names.end());
-    effects_.push_back(std::move(effects));
     return;
   }
   effects.mentions = closure(std::move(effects.mentions));
   add_sets(effects.mentions, effects);
-  effects_.push_back(std::move(effects));
 }
 
 void ModulePlan::add_sets(const NameSet& mentions, Effects& effects) const {

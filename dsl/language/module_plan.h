@@ -48,14 +48,19 @@ class ModulePlan {
 
  private:
   struct Definition {
-    NameSet words, sets;
+    NameSet words;  ///< those of its text that matter to statements
+    NameSet sets;
     std::vector<size_t> functions;
     bool is_import = false;  ///< and nothing else
     bool is_class = false;
   };
   /// All that the names lead to by definitions.
   NameSet closure(NameSet names) const;
-  void add_effects(const ModuleStatement& statement);
+  /// What the statement's own text does.
+  static Effects own_effects(const ModuleStatement& statement);
+  /// Adds what functions and classes do that the statement mentions.
+  void add_mentioned(const ModuleStatement& statement, Effects& effects) const;
+  void add_definitions(const Module& module);
   void add_sets(const NameSet& mentions, Effects& effects) const;
   NameSet changes_of(const ModuleStatement& statement, const Effects& effects) const;
   void add_changes(const Expr& e, NameSet& names) const;
@@ -69,10 +74,10 @@ class ModulePlan {
 
   std::vector<Effects> effects_;
   std::map<std::string, Definition, std::less<>> definitions_;
-  NameSet given_;        ///< names that statements assign
-  NameSet known_;        ///< names of the module that have a group
-  NameSet attributes_;   ///< that functions and classes may assign
-  NameSet class_words_;  ///< of the file's classes
+  NameSet given_;          ///< names that statements assign
+  NameSet known_;          ///< names of the module that have a group
+  NameSet attributes_;     ///< that functions and classes may assign
+  NameSet class_methods_;  ///< methods by which values are read, as far as the file's classes have them
   std::vector<std::string> assigned_;
   std::map<std::string, size_t, std::less<>> groups_;  ///< of what is assigned or touched
   std::vector<std::vector<size_t>> statements_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "dsl/language/grammar.h"
@@ -156,6 +155,12 @@ void append_words(std::string_view text, std::vector<std::string_view>& words) {
   }
 }
 
+/// In order.
+std::vector<std::string> each_once(std::vector<std::string_view> words) {
+  std::sort(words.begin(), words.end());
+  return {words.begin(), std::unique(words.begin(), words.end())};
+}
+
 }  // namespace
 
 std::vector<std::string_view> ModuleStatements::words_in(std::string_view text) {
@@ -167,39 +172,45 @@ std::vector<std::string_view> ModuleStatements::words_in(std::string_view text) 
 std::vector<std::string> ModuleStatements::words_of(size_t begin, size_t end) const {
   std::vector<std::string_view> words;
   for (size_t i = begin; i < end; ++i) append_words(lines_[i].text, words);
-  std::sort(words.begin(), words.end());
-  return {words.begin(), std::unique(words.begin(), words.end())};
+  return each_once(std::move(words));
+}
+
+size_t ModuleStatements::end_of_assigned(const LogicalLine& line) {
+  static constexpr std::string_view kHeads[] = {"for", "with", "case", "del", "import", "from", "async"};
+  const std::string& text = line.text;
+  if (std::find(std::begin(kHeads), std::end(kHeads), line.word()) != std::end(kHeads)) return text.size();
+  size_t last = 0;
+  for (size_t at = text.find('='); at != text.npos; at = text.find('=', at + 1)) {
+    const bool compares =
+        (at + 1 < text.size() && text[at + 1] == '=') ||
+        (at > 0 && (text[at - 1] == '=' || text[at - 1] == '!' || text[at - 1] == '<' || text[at - 1] == '>'));
+    if (!compares) last = at;
+  }
+  return last;
 }
 
 std::vector<std::string> ModuleStatements::assigned_in(size_t begin, size_t end) const {
-  std::set<std::string> names;
-  for (size_t i = begin; i < end; ++i) {
-    const std::string& text = lines_[i].text;
-    size_t last = 0;
-    for (size_t at = text.find('='); at != text.npos; at = text.find('=', at + 1)) {
-      const bool compares =
-          (at + 1 < text.size() && text[at + 1] == '=') ||
-          (at > 0 && (text[at - 1] == '=' || text[at - 1] == '!' || text[at - 1] == '<' || text[at - 1] == '>'));
-      if (!compares) last = at;
-    }
-    static constexpr std::string_view kHeads[] = {"for", "with", "case", "del", "import", "from", "async"};
-    if (std::find(std::begin(kHeads), std::end(kHeads), lines_[i].word()) != std::end(kHeads)) last = text.size();
-    for (std::string_view word : words_in(std::string_view(text).substr(0, last))) names.emplace(word);
-  }
-  return {names.begin(), names.end()};
+  std::vector<std::string_view> names;
+  for (size_t i = begin; i < end; ++i)
+    append_words(std::string_view(lines_[i].text).substr(0, end_of_assigned(lines_[i])), names);
+  return each_once(std::move(names));
 }
 
-std::vector<std::string> ModuleStatements::attributes_in(size_t begin, size_t end) const {
-  std::set<std::string> attributes;
+std::vector<std::string> ModuleStatements::attributes_in(size_t begin, size_t end,
+                                                         const std::vector<std::string>& words) const {
+  std::vector<std::string_view> attributes;
+  for (const char* all : {"setattr", "delattr", "__dict__", "vars"})
+    if (std::binary_search(words.begin(), words.end(), all)) attributes.push_back(all);
+  std::vector<std::string_view> names;
   for (size_t i = begin; i < end; ++i) {
-    const std::string& text = lines_[i].text;
-    const auto words = words_in(text);
-    for (const char* all : {"setattr", "delattr", "__dict__", "vars"})
-      if (std::find(words.begin(), words.end(), all) != words.end()) attributes.insert(all);
-    for (const std::string& word : assigned_in(i, i + 1))
-      if (text.find('.' + word) != text.npos) attributes.insert(word);
+    const std::string_view text = lines_[i].text;
+    if (text.find('.') == text.npos) continue;
+    names.clear();
+    append_words(text.substr(0, end_of_assigned(lines_[i])), names);
+    for (std::string_view name : names)
+      if (text.find("." + std::string(name)) != text.npos) attributes.push_back(name);
   }
-  return {attributes.begin(), attributes.end()};
+  return each_once(std::move(attributes));
 }
 
 // `global a, b` is a statement of its own, perhaps behind a head; texts may have the word too.
@@ -233,15 +244,17 @@ void ModuleStatements::define(size_t first_decorator, bool is_kernel) {
   s.conditions = conditions();
   s.of = is_kernel ? Of::Kernel : is_class ? Of::Class : Of::Function;
   s.names.emplace_back(line.word(line.word() == "async" ? word_after(line, name + 3) : name));
-  s.words = words_of(next_, end);
+  const bool is_followed = !in_whole(false);  // so is the loop around it, if any
+  // A kernel runs on the device: what stands in it counts only where it decides about a `try` or a loop.
+  if (!is_kernel || !is_followed || !s.conditions.empty()) s.words = words_of(next_, end);
   if (!is_kernel) {
     s.head = words_of(next_, next_ + 1);
-    s.attributes = attributes_in(next_, end);
+    s.attributes = attributes_in(next_, end, s.words);
     for (const std::string& word : s.head)
       if (word != s.names[0] && line.text.find(word + "(") != line.text.npos) s.called.push_back(word);
   }
-  for (size_t i = next_; i < end; ++i) add_globals(lines_[i], s.sets);
-  if (in_whole(false)) {  // the loop around it is not followed
+  for (size_t i = next_; i < end && !is_kernel; ++i) add_globals(lines_[i], s.sets);
+  if (!is_followed) {
     s.kind = ModuleStatement::Kind::NotKnown;
     s.of = Of::Nothing;
   }

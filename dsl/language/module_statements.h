@@ -59,8 +59,10 @@ class ModuleStatements : protected BlockParser {
   static void add_globals(const LogicalLine& line, std::vector<std::string>& names);
   /// What lines that are not followed may assign, by their text: what stands ahead of '=', and in heads of statements.
   std::vector<std::string> assigned_in(size_t begin, size_t end) const;
-  /// The attributes among these, and what reaches all of them.
-  std::vector<std::string> attributes_in(size_t begin, size_t end) const;
+  /// How much of a line that is.
+  static size_t end_of_assigned(const LogicalLine& line);
+  /// The attributes among these, and what reaches all of them; `words`: all of the lines.
+  std::vector<std::string> attributes_in(size_t begin, size_t end, const std::vector<std::string>& words) const;
   /// Behind the ':' of a head, with which the piece of a line begins.
   size_t end_of_head(const LogicalLine& line, size_t begin, size_t end) const;
   void module_piece(const LogicalLine& line, size_t begin, size_t end);
