@@ -85,28 +85,32 @@ class Assigner {
 
   /// The layout of a value that is computed elementwise from a product's sums, or is these in another shape; null for
   /// other values.
-  LayoutRef layout_of_sums(const Value* v, std::unordered_set<const Value*>& seen) const {
-    if (!v || !v->def || !seen.insert(v).second) return nullptr;
-    const Op& op = *v->def;
+  LayoutRef layout_of_sums(const Value* v) {
+    if (!v || !v->def || without_sums_.contains(v)) return nullptr;
+    LayoutRef layout = find_sums(*v);
+    if (!layout) without_sums_.insert(v);
+    return layout;
+  }
+  LayoutRef find_sums(const Value& v) {
+    const Op& op = *v.def;
     if (ir::is_product(op)) return layouts_.at(op.result());
-    if (op.opcode == Opcode::MmaWait) return layout_of_sums(op.operands[0], seen);
-    if (op.opcode == Opcode::For) return layout_of_sums(ir::ForLoop(op).next(size_t(v->index)), seen);
+    if (op.opcode == Opcode::MmaWait) return layout_of_sums(op.operands[0]);
+    if (op.opcode == Opcode::For) return layout_of_sums(ir::ForLoop(op).next(size_t(v.index)));
     if (op.opcode == Opcode::Trans || op.opcode == Opcode::Reshape) {
-      const LayoutRef sums = layout_of_sums(op.operands[0], seen);
+      const LayoutRef sums = layout_of_sums(op.operands[0]);
       const auto layout = sums ? result_layout(op, *sums) : std::nullopt;
       return layout ? std::make_shared<LinearLayout>(*layout) : nullptr;
     }
     if (!op.has(ir::Elementwise)) return nullptr;
     for (const Value* operand : op.operands)
-      if (LayoutRef layout = layout_of_sums(operand, seen)) return layout;
+      if (LayoutRef layout = layout_of_sums(operand)) return layout;
     return nullptr;
   }
 
   /// For a store of a product's sums: the layout in which each warp stores its own elements, 16 bytes a thread, if that
   /// is cheaper than a conversion to the layout of the op's group; otherwise null.
   LayoutRef store_in_warps(const Op& op) {
-    std::unordered_set<const Value*> seen;
-    const LayoutRef sums = op.opcode == Opcode::Store ? layout_of_sums(op.operands[1], seen) : nullptr;
+    const LayoutRef sums = op.opcode == Opcode::Store ? layout_of_sums(op.operands[1]) : nullptr;
     if (!sums) return nullptr;
     const int axis = memory_.fastest_axis(op), bytes = elem_bytes(op.operands[0]->type.elem), wanted = 16 / bytes;
     const int width = memory_.width_of(op, axis);
@@ -410,6 +414,7 @@ class Assigner {
   MemoryLayouts memory_;
   std::vector<Op*> products_;
   std::unordered_map<const Value*, LinearLayout> loaded_operands_;  ///< of products: how their threads hold them
+  std::unordered_set<const Value*> without_sums_;                   ///< that layout_of_sums() looked at in vain
   std::unordered_map<const Block*, int64_t> copied_;  ///< registers that copies of what it loads for products take
   std::unordered_map<const Value*, std::vector<Op*>> users_;
   std::unordered_map<const Value*, Value*> twins_;
