@@ -32,13 +32,18 @@ AsmRegisters asm_registers(std::string_view constraints) {
 }
 
 int ptx_version_of_asm(const std::string& text) {
-  static const std::vector<std::pair<int, std::regex>> kRows = {
-#define TEGULA_ASM_VERSION(ptx, pattern) {ptx, std::regex(pattern)},
+  struct Row {
+    int ptx;
+    const char *part, *pattern;
+  };
+  static constexpr Row kRows[] = {
+#define TEGULA_ASM_VERSION(ptx, part, pattern) {ptx, part, pattern},
 #include "codegen/lower/asm_versions.def"
   };
   int version = 0;
-  for (const auto& [ptx, pattern] : kRows)
-    if (ptx > version && std::regex_search(text, pattern)) version = ptx;
+  for (const Row& row : kRows)
+    if (row.ptx > version && text.find(row.part) != text.npos && std::regex_search(text, std::regex(row.pattern)))
+      version = row.ptx;
   return version;
 }
 
