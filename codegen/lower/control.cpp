@@ -55,7 +55,7 @@ void enter_loop(Lowering& l, llvm::BasicBlock* header, Merge& carried, const std
   l.b.CreateBr(header);
   l.b.SetInsertPoint(header);
   carried.create();
-  llvm::IRBuilder<>::InsertPointGuard guard(l.b);
+  Builder::InsertPointGuard guard(l.b);
   l.b.SetInsertPoint(before);
   carried.add_incoming(initial);
 }
@@ -221,7 +221,7 @@ void lower_If(Lowering& l, const ir::Op& op) {
   Merge results(l, pointers(op.results));
   results.create();
   for (auto& [regs, block] : arrivals) {
-    llvm::IRBuilder<>::InsertPointGuard guard(l.b);
+    Builder::InsertPointGuard guard(l.b);
     l.b.SetInsertPoint(block);
     results.add_incoming(regs);
   }

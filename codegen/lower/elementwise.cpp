@@ -226,10 +226,10 @@ bool divide_by_few(Lowering& l, const ir::Op& op) {
   std::map<llvm::Value*, Divisor> divisors;
   for (int r : registers) divisors[y[r]] = {};
   if (divisors.size() * kBranchFrom > registers.size()) return false;
-  llvm::IRBuilder<>::FastMathFlagGuard guard(l.b);
+  Builder::FastMathFlagGuard guard(l.b);
   l.b.clearFastMathFlags();
   auto number = [&](double value) { return llvm::ConstantFP::get(l.b.getFloatTy(), value); };
-  llvm::Value* all_normal = l.b.getTrue();
+  llvm::Value* any_scaled = l.b.getFalse();
   for (int r : registers) {  // not the map's order, which is that of addresses
     Divisor& d = divisors[y[r]];
     if (d.scale) continue;
@@ -238,14 +238,15 @@ bool divide_by_few(Lowering& l, const ir::Op& op) {
     llvm::Value* small = l.b.CreateFCmpOLT(size, number(0x1p-126));
     d.scale = l.b.CreateSelect(large, number(0.25), l.b.CreateSelect(small, number(0x1p24), number(1)));
     d.reciprocal = l.hw("rcp_approx_ftz_f32", {l.b.CreateFMul(y[r], d.scale)});
-    all_normal = l.b.CreateAnd(all_normal, l.b.CreateNot(l.b.CreateOr(large, small)));
+    // A chain of one kind of operations: LLVM takes time that grows with its square to move negations out of one.
+    any_scaled = l.b.CreateOr(l.b.CreateOr(any_scaled, large), small);
   }
   auto by_reciprocal = [&](int r) { return l.b.CreateFMul(x[r], divisors[y[r]].reciprocal); };
   auto scaled = [&](int r) {
     const Divisor& d = divisors[y[r]];
     return l.b.CreateFMul(l.b.CreateFMul(x[r], d.scale), d.reciprocal);
   };
-  l.set(op.result(), branch(l, type, all_normal, by_reciprocal, scaled));
+  l.set(op.result(), branch(l, type, l.b.CreateNot(any_scaled), by_reciprocal, scaled));
   return true;
 }
 

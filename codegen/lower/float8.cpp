@@ -40,8 +40,8 @@ Regs in_pairs(llvm::ArrayRef<llvm::Value*> x, Make make) {
 // Rounding of normal numbers by an addition to the bits, whose carry may reach the exponent; of subnormal ones by that
 // of a float whose last place is theirs.
 llvm::Value* narrow_on_bits(Lowering& l, const Float8Format& f, llvm::Value* x) {
-  llvm::IRBuilder<>& b = l.b;
-  llvm::IRBuilder<>::FastMathFlagGuard guard(b);
+  Builder& b = l.b;
+  Builder::FastMathFlagGuard guard(b);
   b.clearFastMathFlags();
   auto number = [&](uint32_t value) { return b.getInt32(value); };
   llvm::Value* bits = b.CreateBitCast(x, b.getInt32Ty());
@@ -64,7 +64,7 @@ llvm::Value* narrow_on_bits(Lowering& l, const Float8Format& f, llvm::Value* x) 
 
 // The fields at their places in a half, then the difference of the biases as a factor: exact, subnormal numbers too.
 llvm::Value* widen_e4m3_on_bits(Lowering& l, llvm::Value* x) {
-  llvm::IRBuilder<>& b = l.b;
+  Builder& b = l.b;
   auto number = [&](uint16_t value) { return b.getInt16(value); };
   x = b.CreateZExt(x, b.getInt16Ty());
   llvm::Value* rest = b.CreateAnd(x, number(0x7F));
@@ -79,7 +79,7 @@ llvm::Value* widen_e4m3_on_bits(Lowering& l, llvm::Value* x) {
 // A format with one zero, whose exponent has `fraction` bits below it: its fields at their places in a half, with the
 // half's bias. Below 8 the value is a multiple of the smallest number.
 llvm::Value* widen_one_zero_on_bits(Lowering& l, Elem from, llvm::Value* x) {
-  llvm::IRBuilder<>& b = l.b;
+  Builder& b = l.b;
   const bool e4 = from == Elem::F8E4B8;
   auto number = [&](uint16_t value) { return b.getInt16(value); };
   x = b.CreateZExt(x, b.getInt16Ty());
@@ -95,7 +95,7 @@ llvm::Value* widen_one_zero_on_bits(Lowering& l, Elem from, llvm::Value* x) {
 
 // float8e4b15 and halves have the same bias. What is rounded away is at least half of the last place: up.
 llvm::Value* widen_e4b15(Lowering& l, llvm::Value* x) {
-  llvm::IRBuilder<>& b = l.b;
+  Builder& b = l.b;
   x = b.CreateZExt(x, b.getInt16Ty());
   llvm::Value* sign = b.CreateShl(b.CreateAnd(x, b.getInt16(0x80)), 8);
   return b.CreateBitCast(b.CreateOr(b.CreateShl(b.CreateAnd(x, b.getInt16(0x7F)), 7), sign), b.getHalfTy());
@@ -103,7 +103,7 @@ llvm::Value* widen_e4b15(Lowering& l, llvm::Value* x) {
 
 llvm::Value* narrow_to_e4b15(Lowering& l, llvm::Value* half) {
   constexpr uint16_t kLargest = 0x3F00;  // 1.75; NaNs become it too
-  llvm::IRBuilder<>& b = l.b;
+  Builder& b = l.b;
   llvm::Value* bits = b.CreateBitCast(half, b.getInt16Ty());
   llvm::Value* size =
       b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, b.CreateAnd(bits, b.getInt16(0x7FFF)), b.getInt16(kLargest));

@@ -7,7 +7,7 @@ llvm::Value* Lowering::thread_part(const LinearLayout& layout, Dim out) {
   auto& known = warps_.thread_parts[out];
   if (auto it = known.find(layout); it != known.end()) return it->second;
   llvm::Value *tid = thread(), *block = layout.in_bits(Dim::Block) ? block_of_cluster() : nullptr, *sum = nullptr;
-  llvm::IRBuilder<>::InsertPointGuard guard(b);
+  Builder::InsertPointGuard guard(b);
   b.SetInsertPoint(warps_.begin);
   // Bit i of an index contributes basis << ...: bits with the same distance move together.
   using Masks = std::map<int, uint32_t>;

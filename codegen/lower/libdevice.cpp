@@ -341,7 +341,7 @@ llvm::Function* special_function(Lowering& l, const std::string& body, llvm::Arr
                                    llvm::GlobalValue::InternalLinkage, name, l.module);
   f->addFnAttr(llvm::Attribute::AlwaysInline);
   f->setDoesNotThrow();
-  llvm::IRBuilder<>::InsertPointGuard guard(l.b);
+  Builder::InsertPointGuard guard(l.b);
   l.b.SetInsertPoint(llvm::BasicBlock::Create(l.context, "", f));
   l.b.SetCurrentDebugLocation({});
   llvm::SmallVector<llvm::Value*, 2> arguments;
@@ -383,7 +383,7 @@ void lower_Libdevice(Lowering& l, const ir::Op& op) {
   std::vector<Elem> elems;
   for (const ir::Value* x : op.operands) elems.push_back(x->type.elem);
   const ir::LibdeviceFunction* f = ir::find_libdevice(op.get(ir::attr::function), elems);
-  llvm::IRBuilder<>::FastMathFlagGuard guard(l.b);
+  Builder::FastMathFlagGuard guard(l.b);
   l.b.clearFastMathFlags();  // each rounding counts
   l.set(op.result(), l.map_registers(op.result()->type, [&](int r) {
     llvm::SmallVector<llvm::Value*, 4> x;

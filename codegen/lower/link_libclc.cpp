@@ -48,8 +48,8 @@ llvm::Value* Lowering::own_function(std::string_view name, llvm::Value* x,
                                module);
     set_pure(*f);
     f->addFnAttr(llvm::Attribute::NoInline);
-    llvm::IRBuilder<>::InsertPointGuard point(b);
-    llvm::IRBuilder<>::FastMathFlagGuard flags(b);
+    Builder::InsertPointGuard point(b);
+    Builder::FastMathFlagGuard flags(b);
     b.clearFastMathFlags();  // each rounding counts
     b.SetInsertPoint(llvm::BasicBlock::Create(module.getContext(), "", f));
     b.SetCurrentDebugLocation({});

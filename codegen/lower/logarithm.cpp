@@ -111,7 +111,7 @@ class Logarithm {
     return b_.CreateFAdd(large, b_.CreateFAdd(small, rest));
   }
 
-  llvm::IRBuilder<>& b_;
+  Builder& b_;
   const Base& base_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <llvm/BinaryFormat/Dwarf.h>
 #include <llvm/IR/MDBuilder.h>
+#include <llvm/Transforms/Utils/Local.h>
 
 #include <filesystem>
 
@@ -104,6 +105,13 @@ void describe_kernel(const Lowering& l, llvm::Function& kernel) {
   kernel.setDoesNotThrow();
 }
 
+// Ops make all elements of their tiles: addresses of those that a vector's first one stands for, for one, have no use.
+void erase_unused(llvm::Function& function) {
+  for (llvm::BasicBlock& block : llvm::reverse(function))
+    for (llvm::Instruction& i : llvm::make_early_inc_range(llvm::reverse(block)))
+      if (llvm::isInstructionTriviallyDead(&i)) i.eraseFromParent();
+}
+
 }  // namespace
 
 bool Lowering::run() {
@@ -146,6 +154,7 @@ bool Lowering::run() {
   }
   b.SetInsertPoint(body);
   lower_body();
+  erase_unused(*function_);
   debug_->finalize();
   return !diags.has_errors();
 }
@@ -388,7 +397,7 @@ void Lowering::cluster_barrier(const Loc& loc) {
 
 llvm::Value* Lowering::block_of_cluster() {
   if (!warps_.block) {
-    llvm::IRBuilder<>::InsertPointGuard guard(b);
+    Builder::InsertPointGuard guard(b);
     b.SetInsertPoint(warps_.begin);
     auto* call = llvm::cast<llvm::CallInst>(hw("block_of_cluster", {}));
     call->addRangeRetAttr(llvm::ConstantRange(llvm::APInt(32, 0), llvm::APInt(32, uint64_t(func.num_ctas()))));
@@ -399,7 +408,7 @@ llvm::Value* Lowering::block_of_cluster() {
 
 llvm::Value* Lowering::thread() {
   if (!warps_.thread) {
-    llvm::IRBuilder<>::InsertPointGuard guard(b);
+    Builder::InsertPointGuard guard(b);
     b.SetInsertPoint(warps_.begin);
     auto* call = llvm::cast<llvm::CallInst>(hw("thread_id", {}));
     const uint64_t all = uint64_t(func.num_warps() * ir::groups_of(func) + copy_warps()) * 32;
@@ -414,7 +423,7 @@ llvm::Value* Lowering::thread() {
 llvm::Value* Lowering::group() {
   if (num_groups() == 1) return i32(0);
   if (!warps_.group) {
-    llvm::IRBuilder<>::InsertPointGuard guard(b);
+    Builder::InsertPointGuard guard(b);
     b.SetInsertPoint(warps_.begin);
     llvm::Value* number = b.CreateUDiv(hw("thread_id", {}), i32(32 * num_warps()));
     warps_.group = hw("shfl_idx_b32", {number, i32(0)});
@@ -429,7 +438,7 @@ llvm::Value* Lowering::barriers_of_group(int first, int count) {
 llvm::Value* Lowering::first_thread_of_warp() {
   llvm::Value* tid = thread();
   if (!warps_.first_thread) {
-    llvm::IRBuilder<>::InsertPointGuard guard(b);
+    Builder::InsertPointGuard guard(b);
     b.SetInsertPoint(warps_.begin);
     warps_.first_thread = hw("shfl_idx_b32", {tid, i32(0)});
   }
@@ -440,7 +449,7 @@ llvm::Value* Lowering::is_elected() {
   if (warps_.one_thread) return b.getTrue();
   llvm::Value* first = first_thread_of_warp();
   if (!warps_.elected) {
-    llvm::IRBuilder<>::InsertPointGuard guard(b);
+    Builder::InsertPointGuard guard(b);
     b.SetInsertPoint(warps_.begin);
     llvm::Value* first_warp = b.CreateICmpEQ(first, i32(0));
     warps_.elected = b.CreateAnd(hw("elect_lane", {}), first_warp);
@@ -452,7 +461,7 @@ llvm::Value* Lowering::is_elected_of(int warps) {
   llvm::Value* first = first_thread_of_warp();
   llvm::Value*& elected = warps_.elected_of[warps];
   if (!elected) {
-    llvm::IRBuilder<>::InsertPointGuard guard(b);
+    Builder::InsertPointGuard guard(b);
     b.SetInsertPoint(warps_.begin);
     elected = hw("elect_lane", {});
     if (warps > 1) elected = b.CreateAnd(elected, b.CreateICmpEQ(b.CreateAnd(first, i32(32 * warps - 1)), i32(0)));
@@ -462,7 +471,7 @@ llvm::Value* Lowering::is_elected_of(int warps) {
 
 llvm::Value* Lowering::shared_address(int64_t offset) {
   if (!shared_base_) {
-    llvm::IRBuilder<>::InsertPointGuard guard(b);
+    Builder::InsertPointGuard guard(b);
     b.SetInsertPoint(entry_end_);
     shared_base_ = hw("shared_base", {});
   }
@@ -482,7 +491,7 @@ void Lowering::before_exchange(const ir::Op& op) {
 llvm::Value* Lowering::next_turn() {
   llvm::Value* turn = nullptr;  // becomes a register
   {
-    llvm::IRBuilder<>::InsertPointGuard guard(b);
+    Builder::InsertPointGuard guard(b);
     b.SetInsertPoint(entry_end_);
     turn = b.CreateAlloca(b.getInt32Ty());
     b.CreateStore(i32(0), turn);

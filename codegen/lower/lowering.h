@@ -14,6 +14,7 @@
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/ir.h"
 #include "codegen/layout/layout_hash.h"
+#include "codegen/lower/folder.h"
 #include "codegen/lower/hw.h"
 #include "codegen/lower/llvm_headers.h"
 #include "codegen/target/target.h"
@@ -27,6 +28,8 @@ namespace tegula::lower {
 /// numbers on there are barriers for warps that store boxes together, for the groups of warps that run a program, and
 /// for two groups that take turns to store and to multiply.
 inline constexpr int kBarriersOfBoxes = 2, kBarriersOfGroups = 10, kTurnsToStore = 12, kTurnsToMultiply = 14;
+
+using Builder = llvm::IRBuilder<Folder>;
 
 /// A tile in registers: element i is what register i of the layout holds in this thread. A scalar has one.
 using Regs = llvm::SmallVector<llvm::Value*, 8>;
@@ -60,7 +63,7 @@ class Lowering {
   llvm::LLVMContext& context;
   Diagnostics& diags;
   const bool emulator;
-  llvm::IRBuilder<> b;
+  Builder b;
   SharedPlan shared;
   std::unordered_map<const ir::Op*, int64_t> groups;  ///< of copies that an async_wait leaves under way
   AxisAnalysis axes;

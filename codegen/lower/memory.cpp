@@ -93,6 +93,7 @@ Regs Lowering::unpack(llvm::ArrayRef<llvm::Value*> words, llvm::Type* element, i
   llvm::Type* as_int = b.getIntNTy(unsigned(bits));
   llvm::Type* stored = element->isPointerTy() || element->isIntegerTy(1) ? as_int : element;
   Regs out;
+  llvm::Value* vector = nullptr;  // the word as its elements
   for (int i = 0; i < count; ++i) {
     llvm::Value* x = nullptr;
     if (bits == word_bits) {
@@ -105,8 +106,9 @@ Regs Lowering::unpack(llvm::ArrayRef<llvm::Value*> words, llvm::Type* element, i
       x = b.CreateBitCast(x, stored);
     } else {
       int per_word = word_bits / bits;
-      auto* vector = llvm::FixedVectorType::get(stored, unsigned(per_word));
-      x = b.CreateExtractElement(b.CreateBitCast(words[i / per_word], vector), uint64_t(i % per_word));
+      auto* type = llvm::FixedVectorType::get(stored, unsigned(per_word));
+      if (i % per_word == 0) vector = b.CreateBitCast(words[i / per_word], type);
+      x = b.CreateExtractElement(vector, uint64_t(i % per_word));
     }
     if (element->isPointerTy())
       x = b.CreateIntToPtr(x, element);

@@ -65,7 +65,7 @@ llvm::GlobalVariable* table(Lowering& l, const Pieces& p) {
 
 /// The polynomial of x's piece; outside of all pieces that of the nearest.
 Real evaluate(const Pieces& p, Real x) {
-  llvm::IRBuilder<>& b = x.l->b;
+  Builder& b = x.l->b;
   Real at = (x - p.low) * p.inverse_width;
   at = select(less(at, p.count), at, at.number(p.count - 1));  // so for a NaN
   at = select(less(at, 0), at.number(0), at);
