@@ -24,6 +24,7 @@
 #include <set>
 
 #include "codegen/exec/fatal_errors.h"
+#include "codegen/exec/fold_offsets.h"
 #include "codegen/exec/narrow_offsets.h"
 #include "codegen/exec/nvptx_intrinsics.h"
 #include "codegen/exec/own_constants.h"
@@ -549,6 +550,7 @@ void cut_huge_blocks(llvm::Function& f) {
 
 std::string emit_ptx(llvm::Module& module, llvm::TargetMachine& machine) {
   for (llvm::Function& f : module) {
+    fold_offsets(f);
     cut_huge_blocks(f);
     bound_shared_operands(f);
   }

@@ -179,11 +179,45 @@ TEST(LargeTiles, LoadsSetConstants) {
                  "sm_90a")
         .ptx;
   };
-  const char* kInOne = "mov\\.b32 %r\\d+, 3217031168; @%p\\d+ ld\\.global\\.b32 %r\\d+, \\[%rd\\d+\\];";
+  const char* kInOne = "mov\\.b32 %r\\d+, 3217031168; @%p\\d+ ld\\.global\\.b32 %r\\d+, \\[%rd\\d+(\\+\\d+)?\\];";
   EXPECT_EQ(count(ptx(256), kInOne), 0);
   const std::string many = ptx(32 * 512);
   EXPECT_EQ(count(many, kInOne), 512);
   EXPECT_EQ(count(many, "ld\\.global"), 512);
+}
+
+// What is added to an address of shared memory that has no other use stands in the access.
+TEST(LargeTiles, ConstantsOfAddressesStandInAccesses) {
+  const Kernel kernel = kernel_of("out_ptr, x_ptr, BLOCK: tl.constexpr",
+                                  "    i, j = tl.arange(0, 32), tl.arange(0, BLOCK)\n"
+                                  "    x = tl.load(x_ptr + i[:, None] * BLOCK + j[None, :])\n"
+                                  "    tl.store(out_ptr + j[:, None] * 32 + i[None, :], tl.trans(x))\n");
+  const LaunchOptions options{.constexprs = {{"BLOCK", 64}}, .num_warps = 1, .dependent_launch = false};
+  const std::string ptx = kernel.compile(std::vector<ArgType>{kFloats, kFloats}, options, "sm_90a").ptx;
+  EXPECT_GE(count(ptx, "\\.shared\\S* .*\\[%r\\d+\\+\\d+\\]"), 16) << ptx;
+  EXPECT_LE(count(ptx, "\tadd\\.s32 \t%\\w+, %\\w+, \\d+"), 4) << ptx;
+}
+
+// Addresses of elements that are accessed with others are not left to LLVM's passes, nor are sums with 0 and masks that
+// hold everywhere.
+TEST(LargeTiles, LoweringMakesWhatIsUsed) {
+  const Kernel kernel = kernel_of("out_ptr, x_ptr, n, BLOCK: tl.constexpr",
+                                  "    i, j = tl.arange(0, 32), tl.arange(0, BLOCK)\n"
+                                  "    at = i[:, None] * BLOCK + j[None, :]\n"
+                                  "    mask = (i < n)[:, None] & (j < BLOCK)[None, :]\n"
+                                  "    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=mask), mask=mask)\n");
+  const std::vector<ArgType> types{kFloats, kFloats, kInt};
+  CompileOptions options;
+  options.target = *find_target("sm_90a");
+  std::string lowered;
+  options.dump = [&](const std::string& stage, const std::string& text) {
+    if (stage == "llvm") lowered = text;
+  };
+  Diagnostics diags;
+  ASSERT_TRUE(compile(*kernel.tile_func(types, {.constexprs = {{"BLOCK", 64}}, .num_warps = 1}), options, diags));
+  EXPECT_EQ(count(lowered, "call [^\n]*@tegula.hw.ld_global_v4b32"), 16) << lowered;
+  EXPECT_EQ(count(lowered, " = getelementptr "), 32) << lowered;
+  EXPECT_EQ(count(lowered, " = add [^\n]*, 0\n| = and i1 [^\n]*, true\n"), 0) << lowered;
 }
 
 // A function that a tile calls many times stays one.
