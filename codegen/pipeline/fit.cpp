@@ -73,6 +73,15 @@ int64_t registers_live(const Func& func) {
   return RegisterPressure(func, axis, values).peak().words;
 }
 
+// Removes loads that all programs have in common, unless all are: caches have these, so that the wait is short.
+void leave_common(const Func& func, std::vector<Op*>& loads) {
+  const AxisAnalysis axis(func);
+  const CostInputs inputs;
+  const LaunchValues values(func, axis, inputs);
+  auto own = [&](const Op* load) { return values.depends_on_program(load->operand(0)); };
+  if (std::any_of(loads.begin(), loads.end(), own)) std::erase_if(loads, [&](const Op* load) { return !own(load); });
+}
+
 }  // namespace
 
 int64_t fit_slots(const Func& func, ScratchSizes& sizes, const Target& target, Stores stores, int64_t wanted) {
@@ -124,6 +133,7 @@ int fit_loads(const Func& func, const Target& target, const Op& loop, std::vecto
     free = std::max(free, 4 * (limit * 4 / 5 - live));
     budget = std::min(budget, free);
   }
+  if (register_bytes_of(loads) * ahead > budget) leave_common(func, loads);
   while (ahead > 1 && register_bytes_of(loads) * ahead > budget) --ahead;
   while (!loads.empty() && register_bytes_of(loads) * ahead > budget) loads.pop_back();
   return loads.empty() ? 0 : int(ahead);

@@ -27,9 +27,9 @@ int64_t shared_bytes_with(const ir::Func& func, ScratchSizes& sizes, const std::
 bool fits_around(const ir::Func& func, ScratchSizes& sizes, const Target& target, const Stores& stores, int64_t slots,
                  ir::Op& outer);
 
-/// How many iterations, at most `wanted`, the loads may run ahead in registers. Removes loads from the list, the last
-/// ones first, until at least one iteration is possible. `all`: the user has asked for it; otherwise registers are
-/// reserved for the loop's products.
+/// How many iterations, at most `wanted`, the loads may run ahead in registers. Removes loads from the list, those that
+/// all programs have in common and then the last ones first, until at least one iteration is possible. `all`: the user
+/// has asked for it; otherwise registers are reserved for the loop's products.
 int fit_loads(const ir::Func& func, const Target& target, const ir::Op& loop, std::vector<ir::Op*>& loads,
               int64_t wanted, bool all);
 
