@@ -1,5 +1,6 @@
 // Structured control flow to LLVM blocks; carried values become phis, one for each distinct register.
 #include <algorithm>
+#include <unordered_map>
 
 #include "codegen/analysis/op_cost.h"
 #include "codegen/ir/flow.h"
@@ -148,6 +149,22 @@ void set_hints(llvm::Instruction* latch, const LoopHints& hints) {
 
 }  // namespace
 
+// The last of the loads whose values are those of a later iteration alone, in programs of one block without products
+// (in others it was measured to lose, or the order of use is better); null if there is none.
+const ir::Op* last_load_ahead(const Lowering& l, const ir::Block& body) {
+  if (l.func.num_ctas() > 1) return nullptr;
+  std::unordered_map<const ir::Value*, int> uses = ir::count_uses(body);
+  const auto& next = body.terminator()->operands;
+  const ir::Op* last = nullptr;
+  for (const auto& op : body.ops) {
+    if (ir::is_product(*op)) return nullptr;
+    if (op->opcode == ir::Opcode::Load && uses[op->result()] > 0 &&
+        uses[op->result()] == std::count(next.begin(), next.end(), op->result()))
+      last = op.get();
+  }
+  return last;
+}
+
 void lower_For(Lowering& l, const ir::Op& op) {
   const ir::ForLoop loop(op);
   const ir::Block& body = loop.body();
@@ -171,7 +188,11 @@ void lower_For(Lowering& l, const ir::Op& op) {
   results.add_incoming(carried_here);
   l.b.CreateCondBr(runs_iteration(l, i, upper, step, sign), inside, done);
   l.b.SetInsertPoint(inside);
-  l.lower_block(body);
+  const ir::Op* ahead = last_load_ahead(l, body);
+  for (const auto& of_body : body.ops) {
+    l.lower_op(*of_body);
+    if (of_body.get() == ahead) l.hw("loads_stay", {});
+  }
   std::vector<Regs> next = registers_of(l, body.terminator()->operands);
   if (copies_ahead(body))
     for (size_t r = 0; r < loop.carried(); ++r)

@@ -145,6 +145,8 @@ void emu_fence() {
   if (this_worker->races()) Races::fence(*fiber.program, fiber.thread);
 }
 
+void emu_loads_stay() {}
+
 // Launches do not overlap here.
 void emu_wait_for_earlier() {}
 void emu_let_next_start() {}

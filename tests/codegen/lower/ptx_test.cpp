@@ -518,5 +518,37 @@ def sums(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
   EXPECT_EQ(loads(128), 24);
 }
 
+// ptxas would move them to the loop's end.
+TEST(Ptx, LoadsOfTheNextIterationStayAheadOfThisOne) {
+  const Kernel kernel = Program::parse(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def centre(x_ptr, out_ptr, rows, BLOCK: tl.constexpr, STAGES: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    for row in tl.range(tl.program_id(0), rows, tl.num_programs(0), num_stages=STAGES):
+        x = tl.load(x_ptr + row * BLOCK + at)
+        tl.store(out_ptr + row * BLOCK + at, x - tl.sum(x, axis=0) / BLOCK)
+)",
+                                       "centre.py")
+                            .kernel("centre");
+  const ArgType x{.elem = Elem::F32, .pointer = true, .divisible_by = 16};
+  auto ptx = [&](int stages, int blocks) {
+    const LaunchOptions options{
+        .constexprs = {{"BLOCK", 4096}, {"STAGES", stages}}, .num_warps = 4, .num_ctas = blocks};
+    const std::vector<ArgType> types{x, x, {.elem = Elem::I32}};
+    return kernel.compile(types, options, "sm_90a").ptx;
+  };
+  const std::string ahead = ptx(2, 1);
+  const size_t stay = ahead.find("@none trap");
+  ASSERT_NE(stay, std::string::npos);
+  EXPECT_LT(ahead.rfind("ld.global"), stay);
+  EXPECT_GT(ahead.find("shfl"), stay);
+  EXPECT_EQ(ptx(1, 1).find("@none trap"), std::string::npos);
+  EXPECT_EQ(ptx(2, 2).find("@none trap"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace tegula
