@@ -484,7 +484,9 @@ Grid grid_of_tiles(int64_t rows, int64_t cols, const Config& config, int num_sms
   if (constexpr_or(config, "STAGES", 0) == 0 || constexpr_or(config, "PIECE", 0) > 0) return {unsigned(tiles)};
   const int64_t blocks = config.num_ctas.value_or(1);
   const int64_t resident = resident_programs(config, tile_rows * cols / blocks);
-  return {unsigned(std::min(tiles, clusters_at_once(num_sms, blocks) * resident))};
+  const int64_t programs = std::min(tiles, clusters_at_once(num_sms, blocks) * resident);
+  // A wide row takes a cluster so long that none should take one more than the others.
+  return {unsigned(blocks > 1 && programs > 0 ? ceil_div(tiles, ceil_div(tiles, programs)) : programs)};
 }
 
 int rows_class(int num_sms, int64_t rows) { return rows <= num_sms ? 0 : rows <= 16 * num_sms ? 1 : 2; }
