@@ -14,7 +14,7 @@ LaunchValues::LaunchValues(const ir::Func& func, const AxisAnalysis& axis, const
   find_dependent(func.body);
 }
 
-std::optional<int64_t> LaunchValues::integer(const ir::Value* v, int depth) const {
+std::optional<int64_t> LaunchValues::integer(const ir::Value* v, const Program& program, int depth) const {
   if (auto constant = axis_.info(v).constant) return constant;
   if (!v->type.is_scalar() || !v->type.is_integer() || depth > 32) return std::nullopt;
   if (auto known = numbers_.find(v); known != numbers_.end()) return known->second;
@@ -26,18 +26,18 @@ std::optional<int64_t> LaunchValues::integer(const ir::Value* v, int depth) cons
   const ir::Op& op = *v->def;
   if (op.opcode == Opcode::BlockId) return 0;
   if (op.opcode == Opcode::GroupId) return group_;
-  if (op.opcode == Opcode::ProgramId) return program_[size_t(op.get(ir::attr::axis))];
+  if (op.opcode == Opcode::ProgramId) return program[size_t(op.get(ir::attr::axis))];
   if (op.opcode == Opcode::NumPrograms) {
     const auto axis = size_t(op.get(ir::attr::axis));
     return inputs_.grid ? (*inputs_.grid)[axis] : axis == 0 ? inputs_.programs : 1;
   }
   if (op.operands.empty() || !op.regions.empty() || op.has(ir::Reads)) return std::nullopt;
-  std::optional<int64_t> a = integer(op.operand(0), depth + 1);
+  std::optional<int64_t> a = integer(op.operand(0), program, depth + 1);
   if (op.opcode == Opcode::Cast || op.opcode == Opcode::Hint) return a;
   if (op.opcode == Opcode::Select) {
-    return a ? integer(op.operand(*a ? 1 : 2), depth + 1) : std::nullopt;
+    return a ? integer(op.operand(*a ? 1 : 2), program, depth + 1) : std::nullopt;
   }
-  std::optional<int64_t> b = op.operand(1) ? integer(op.operand(1), depth + 1) : std::nullopt;
+  std::optional<int64_t> b = op.operand(1) ? integer(op.operand(1), program, depth + 1) : std::nullopt;
   if (!a || !b) return std::nullopt;
   switch (op.opcode) {
     case Opcode::Add:
@@ -75,12 +75,22 @@ std::optional<int64_t> LaunchValues::integer(const ir::Value* v, int depth) cons
   }
 }
 
+std::optional<double> LaunchValues::counted_trips(const ir::Op& loop, const Program& program) const {
+  const ir::ForLoop parts(loop);
+  const auto lower = integer(parts.lower(), program, 0), upper = integer(parts.upper(), program, 0),
+             step = integer(parts.step(), program, 0);
+  if (!lower || !upper || !step || !*step) return std::nullopt;
+  return std::max(0.0, std::ceil((double(*upper) - double(*lower)) / double(*step)));
+}
+
 double LaunchValues::trips(const ir::Op& loop) const {
   if (loop.opcode == Opcode::For) {
-    const ir::ForLoop parts(loop);
-    auto lower = integer(parts.lower()), upper = integer(parts.upper()), step = integer(parts.step());
-    if (lower && upper && step && *step)
-      return std::max(0.0, std::ceil((double(*upper) - double(*lower)) / double(*step)));
+    constexpr int64_t kOther = 1 << 16;
+    const bool is_launch_known = inputs_.grid || !inputs_.arguments.empty();
+    if (const auto counted = counted_trips(loop, program_)) {
+      const bool is_typical = is_launch_known || counted_trips(loop, {kOther, kOther, kOther}) == counted;
+      return is_typical ? *counted : std::max(*counted, double(inputs_.trips));
+    }
   }
   if (loop.info().runs_beside()) return 1;
   const auto counted = inputs_.control ? inputs_.control->average(loop.loc) : std::nullopt;

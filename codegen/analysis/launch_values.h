@@ -23,7 +23,8 @@ class LaunchValues {
   /// Later queries are about this group of the program's warps; without it, about the first one.
   void set_group(int64_t group) { group_ = group; }
   /// How often the region of a `for`, a `while` or copy_warps runs in the program. If the arguments do not determine
-  /// it, as often as in the programs that were followed, otherwise inputs.trips.
+  /// it, as often as in the programs that were followed, otherwise inputs.trips. Where nothing is known of the launch
+  /// and programs differ, the first one, which often does nothing, speaks for no other: at least inputs.trips.
   double trips(const ir::Op& loop) const;
   /// The values of a `for`'s induction variable in the program, if they determine trip counts or branches within the
   /// loop and are few; otherwise empty.
@@ -42,9 +43,13 @@ class LaunchValues {
   bool depends_on_program(const ir::Value* v) const { return dependent_.contains(v); }
 
   /// The scalar's value in the program, if it is known.
-  std::optional<int64_t> integer(const ir::Value* v, int depth = 0) const;
+  std::optional<int64_t> integer(const ir::Value* v) const { return integer(v, program_, 0); }
 
  private:
+  using Program = std::array<int64_t, 3>;
+  std::optional<int64_t> integer(const ir::Value* v, const Program& program, int depth) const;
+  /// trips() of a `for` in the program, if the launch's arguments determine it.
+  std::optional<double> counted_trips(const ir::Op& loop, const Program& program) const;
   /// Whether branches may be decided at all: not from guessed arguments.
   bool decides() const { return !numbers_.empty() || !inputs_.arguments.empty(); }
   void find_dependent(const ir::Block& block);
@@ -52,7 +57,7 @@ class LaunchValues {
   const ir::Func& func_;
   const AxisAnalysis& axis_;
   const CostInputs& inputs_;
-  std::array<int64_t, 3> program_{};
+  Program program_{};
   int64_t group_ = 0;
   std::unordered_set<const ir::Value*> dependent_;
   std::unordered_map<const ir::Value*, int64_t> numbers_;  ///< of loops
