@@ -24,6 +24,7 @@
 
 #include "codegen/analysis/cluster_blocks.h"
 #include "codegen/analysis/layout_price.h"
+#include "codegen/analysis/op_cost.h"
 #include "codegen/ir/flow.h"
 #include "codegen/layout/makers.h"
 #include "codegen/passes/layout_rules.h"
@@ -44,6 +45,26 @@ using ir::Value;
 namespace {
 
 constexpr int64_t kMostCopied = 64;  ///< registers of a thread
+
+/// How an operand of a product is computed from what is loaded.
+struct Computation {
+  double slots = 0;  ///< for an element
+  std::vector<const Op*> loads;
+};
+
+/// The price of loads in layouts from which an operand is computed, up to the product.
+class PriceOfLoads {
+ public:
+  void add(const Access& access, const LinearLayout& layout, double conversion) {
+    accesses_ += access_price(layout, access);
+    conversion_ = std::max(conversion_, conversion);  // what is computed from all loads is converted
+    held_ = std::max(held_, double(layout.remove_zero_registers().in_size(Dim::Register)));
+  }
+  double sum(double slots) const { return accesses_ + conversion_ + slots * held_; }
+
+ private:
+  double accesses_ = 0, conversion_ = 0, held_ = 0;
+};
 
 class Assigner {
  public:
@@ -130,18 +151,23 @@ class Assigner {
   void find_operands() {
     for (const Op* product : products_)
       for (int i : {0, 1})
-        if (product->opcode == Opcode::Dot && !exchanges_operands(*product))
-          find_operands(product->operands[size_t(i)], operand_of_product(*product, i), *product->parent);
+        if (product->opcode == Opcode::Dot && !exchanges_operands(*product)) {
+          const Value* operand = product->operands[size_t(i)];
+          find_operands(operand, operand_of_product(*product, i), *product->parent, computations_[operand]);
+        }
   }
-  void find_operands(const Value* v, const LinearLayout& layout, const Block& home) {
+  void find_operands(const Value* v, const LinearLayout& layout, const Block& home, Computation& all) {
+    constexpr double kSpecialUnit = 4;  // slots more, as that unit is so much slower
     const Op* op = v->def;
     if (!op || op->parent != &home || !v->type.is_tile() || !loaded_operands_.emplace(v, layout).second) return;
+    if (op->opcode == Opcode::Load) all.loads.push_back(op), computation_of_[op] = &all;
+    if (op->has(ir::Elementwise)) all.slots += op_cost(*op).slots + kSpecialUnit * op_cost(*op).special;
     const auto needed = op->opcode == Opcode::Load ? std::nullopt : operand_layout(*op, layout);
     if (!needed) return;
     // If threads would hold copies of a broadcast value, it is better that they divide the result between them.
     if (op->opcode == Opcode::Broadcast && (needed->free_mask(Dim::Lane) || needed->free_mask(Dim::Warp))) return;
     for (const Value* operand : op->operands)
-      if (operand) find_operands(operand, *needed, home);
+      if (operand) find_operands(operand, *needed, home, all);
   }
 
   /// For such a load: the layout of its warps' parts of the operand with accesses as wide as its group's, if that is
@@ -177,22 +203,41 @@ class Assigner {
                   shared = memory_.layout_of(load)->remove_zero_registers().in_size(Dim::Register);
     return std::max<int64_t>(0, held - shared) * std::max(8, load.result()->type.bits()) / 32;
   }
+  /// Loads from which one operand is computed decide together: if one must be exchanged between warps, the others gain
+  /// nothing by layouts of their own, and what is computed from copies is computed as often.
   LayoutRef cheapest_for_product(const Op& op, bool waits_anyway = false) {
     const auto found = op.opcode == Opcode::Load ? loaded_operands_.find(op.result()) : loaded_operands_.end();
     if (found == loaded_operands_.end()) return nullptr;
-    const LinearLayout &operand = found->second, &shared = *memory_.layout_of(op);
-    const int axis = memory_.fastest_axis(op);
-    Access access = memory_.access_of(op, axis);
-    access.width = std::min(access.width, shared.contiguous_registers(axis));
-    const auto own = warp_local_layout(operand, axis, access.width);
-    // A single warp exchanges elements without waiting for others.
-    const bool waits = func_.num_warps() > 1;
-    auto price = [&](const LinearLayout& layout) {
-      return access_price(layout, access) +
-             (waits ? conversion_price(op.result()->type, layout, operand, !waits_anyway) : 0);
-    };
-    if (!own || price(*own) >= price(shared)) return nullptr;
+    const auto own = own_layout(op);
+    if (!own) return nullptr;
+    const Computation& computation = *computation_of_.at(&op);
+    PriceOfLoads own_price, shared_price;
+    for (const Op* load : computation.loads) {
+      const LinearLayout& operand = loaded_operands_.at(load->result());
+      if (load != &op && (operand != found->second || access_for_product(*load).axis != access_for_product(op).axis))
+        continue;
+      const auto layout = own_layout(*load);
+      if (!layout) return nullptr;
+      const Access access = access_for_product(*load);
+      // A single warp exchanges elements without waiting for others.
+      auto conversion = [&](const LinearLayout& from) {
+        return func_.num_warps() > 1 ? conversion_price(load->result()->type, from, operand, !waits_anyway) : 0;
+      };
+      own_price.add(access, *layout, conversion(*layout));
+      shared_price.add(access, *memory_.layout_of(*load), conversion(*memory_.layout_of(*load)));
+    }
+    if (own_price.sum(computation.slots) >= shared_price.sum(computation.slots)) return nullptr;
     return std::make_shared<LinearLayout>(*own);
+  }
+  Access access_for_product(const Op& load) {
+    const int axis = memory_.fastest_axis(load);
+    Access access = memory_.access_of(load, axis);
+    access.width = std::min(access.width, memory_.layout_of(load)->contiguous_registers(axis));
+    return access;
+  }
+  std::optional<LinearLayout> own_layout(const Op& load) {
+    const Access access = access_for_product(load);
+    return warp_local_layout(loaded_operands_.at(load.result()), access.axis, access.width);
   }
 
   /// Whether the value, and what is computed from it elementwise, goes only into shared memory, whose places take the
@@ -413,8 +458,10 @@ class Assigner {
   const Target& target_;
   MemoryLayouts memory_;
   std::vector<Op*> products_;
-  std::unordered_map<const Value*, LinearLayout> loaded_operands_;  ///< of products: how their threads hold them
-  std::unordered_set<const Value*> without_sums_;                   ///< that layout_of_sums() looked at in vain
+  std::unordered_set<const Value*> without_sums_;                     ///< that layout_of_sums() looked at in vain
+  std::unordered_map<const Value*, LinearLayout> loaded_operands_;    ///< of products: how their threads hold them
+  std::unordered_map<const Value*, Computation> computations_;        ///< by operands
+  std::unordered_map<const Op*, const Computation*> computation_of_;  ///< by loads
   std::unordered_map<const Block*, int64_t> copied_;  ///< registers that copies of what it loads for products take
   std::unordered_map<const Value*, std::vector<Op*>> users_;
   std::unordered_map<const Value*, Value*> twins_;
