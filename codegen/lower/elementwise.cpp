@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <unordered_set>
 
 #include "codegen/lower/branch.h"
 #include "codegen/lower/float32.h"
@@ -485,10 +486,45 @@ bool subnormals_vanish(const Lowering& l, const ir::Op& op) {
          });
 }
 
+// What a thread has for tiles.
+int64_t registers_of_thread(const Lowering& l) {
+  constexpr int64_t kMost = 255, kBesideTiles = 8;
+  return std::min<int64_t>(kMost, l.target.registers_per_sm / (32 * l.func.num_warps())) - kBesideTiles;
+}
+
+// The registers of other tiles of numbers that a branch at the op would have to keep whole: made before it in its block
+// and used behind it. Without a branch the assembler orders the computations of a thread's elements as it likes, and
+// few of them are live at a time.
+int64_t held_across(const Lowering& l, const ir::Op& op) {
+  std::unordered_set<const ir::Op*> before;
+  std::vector<const ir::Value*> tiles;
+  auto add = [&](const ir::Value* v) {
+    if (v->type.is_tile() && v->type.is_float() && v != op.operand(0)) tiles.push_back(v);
+  };
+  for (const auto& arg : op.parent->args) add(arg.get());
+  for (const auto& other : op.parent->ops) {
+    before.insert(other.get());
+    if (other.get() == &op) break;
+    if (other->opcode != ir::Opcode::Constant && other->opcode != ir::Opcode::Splat)
+      for (const auto& result : other->results) add(result.get());
+  }
+  int64_t held = 0;
+  for (const ir::Value* v : tiles) {
+    const auto users = l.users.find(v);
+    const bool is_held = users != l.users.end() && std::ranges::any_of(users->second, [&](const ir::Op* user) {
+                           while (user->parent != op.parent && user->parent->parent) user = user->parent->parent;
+                           return !before.contains(user);
+                         });
+    if (is_held) held += (int64_t(distinct_registers(v->type).size()) * v->type.bits() + 31) / 32;
+  }
+  return held;
+}
+
 // e^x as 2^(x log2 e). ex2.approx spends three instructions an element on results below the normal numbers, which
 // arguments below -126 have, and nothing where these make no difference to what follows. For other fp32 tiles one
-// integer maximum tells whether a thread has such: among the bits of numbers, 0x800000 added, those of finite negative
-// ones are the largest, by size, while infinities and NaNs stay out of the way.
+// integer maximum tells whether a thread has such, unless a branch would hold more than its registers: among the bits
+// of numbers, 0x800000 added, those of finite negative ones are the largest, by size, while infinities and NaNs stay
+// out of the way.
 void exponential(Lowering& l, const ir::Op& op) {
   auto scaled = [&](llvm::Value* x) { return l.b.CreateFMul(x, llvm::ConstantFP::get(x->getType(), kLog2E)); };
   const ir::Type& type = op.result()->type;
@@ -500,6 +536,8 @@ void exponential(Lowering& l, const ir::Op& op) {
     return math(
         l, op, [&](auto& x) { return l.hw("ex2_approx_f32", {scaled(x[0])}); },
         [&](auto& x) { return l.libclc("exp", x); });
+  if (held_across(l, op) + int64_t(registers.size()) > registers_of_thread(l))
+    return elementwise(l, op, [&](auto& x) { return l.hw("ex2_approx_f32", {scaled(x[0])}); });
   constexpr uint32_t kShift = 0x800000, kLeast = 0xC2FC0000 /* -126 */ + kShift;
   constexpr size_t kChains = 4;
   const Regs& x = l.get(op.operand(0));

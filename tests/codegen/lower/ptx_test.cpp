@@ -463,6 +463,32 @@ def gradient(x_ptr, label_ptr, n, BLOCK: tl.constexpr):
   EXPECT_GE(std::distance(std::sregex_iterator(last_exp, ptx.end(), number), std::sregex_iterator()), 12) << ptx;
 }
 
+// The branch around exponentials holds whole tiles: where they would spill, there is none.
+TEST(Ptx, ExponentialsDoNotBranchWhereTilesWouldSpill) {
+  const Kernel kernel = Program::parse(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scaled(x_ptr, y_ptr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at)
+    y = tl.load(y_ptr + at)
+    tl.store(y_ptr + at, tl.exp(x) * (x + y) + y)
+)",
+                                       "scaled.py")
+                            .kernel("scaled");
+  const ArgType pointer{.elem = Elem::F32, .pointer = true, .divisible_by = 16};
+  const std::vector<ArgType> types{pointer, pointer};
+  auto branches = [&](int64_t block) {
+    const LaunchOptions options{.constexprs = {{"BLOCK", block}}, .num_warps = 32};
+    return kernel.compile(types, options, "sm_90a").ptx.find("ex2.approx.ftz") != std::string::npos;
+  };
+  EXPECT_TRUE(branches(8192));
+  EXPECT_FALSE(branches(32768));
+}
+
 // Four bytes come in a word, are carried as one by the loop that loads them ahead, and go into the assembly as one.
 TEST(Ptx, BytesThatALoopCarriesStayInTheirWords) {
   const Kernel kernel = Program::parse(R"(
