@@ -602,16 +602,6 @@ void lower_Erf(Lowering& l, const ir::Op& op) {
       l, op, [&](auto& x) { return erf_f32(l, x[0]); }, [&](auto& x) { return l.libclc("erf", x); });
 }
 
-// libclc's fp64 pow is wrong where y log x overflows. From |y| = 2^64 on the result is 0, 1 or infinite, and the same
-// for all y of one sign, since all of them are even.
-llvm::Value* Lowering::pow(llvm::Value* x, llvm::Value* y) {
-  if (y->getType()->isFloatTy()) return libclc("pow", {x, y});
-  llvm::Value* large = llvm::ConstantFP::get(y->getType(), 0x1p64);
-  llvm::Value* beyond = b.CreateFCmpOGT(b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, y), large);
-  llvm::Value* limit = b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, large, y);
-  return libclc("pow", {x, b.CreateSelect(beyond, limit, y)});
-}
-
 void lower_Pow(Lowering& l, const ir::Op& op) {
   auto call = [&](auto& x) { return l.pow(x[0], x[1]); };
   math(l, op, call, call);

@@ -532,6 +532,52 @@ TEST(LibdeviceRound, TakesOneConversion) {
 }
 
 // Lanes look up different places: constant memory serves these one after the other.
+template <class T>
+void check_known_powers() {
+  std::vector<T> x;
+  for (int exponent = -1080; exponent <= 1030; ++exponent)
+    for (double factor : {1.0, 1.2345678901234567, -1.7654321098765432}) {
+      const T number = std::ldexp(T(factor), exponent);
+      if (std::isfinite(number)) x.push_back(number);
+    }
+  for (T number : {std::numeric_limits<T>::infinity(), -std::numeric_limits<T>::infinity(), T(-0.0)})
+    x.push_back(number);
+  for (int n = 1; n <= 4; ++n) {
+    const auto powers = evaluate_libdevice<T>({fmt::format("pow(a, {})", n), fmt::format("pow(a, {}.0)", n)}, x);
+    for (const std::vector<T>& power : powers)
+      for (size_t i = 0; i < x.size(); ++i) {
+        const T expected = T(std::pow(Real(x[i]), Real(n)));
+        EXPECT_EQ(std::signbit(power[i]), std::signbit(expected)) << show(x[i]) << " to the power " << n;
+        if (!std::isfinite(expected)) {
+          EXPECT_EQ(power[i], expected) << show(x[i]) << " to the power " << n;
+        } else if (!std::isnormal(expected)) {
+          EXPECT_NEAR(power[i], expected, 2 * std::numeric_limits<T>::denorm_min());
+        } else {
+          EXPECT_LE(ulp_error(power[i], std::pow(Real(x[i]), Real(n))), 2) << show(x[i]) << " to the power " << n;
+        }
+      }
+  }
+}
+
+TEST(LibdevicePow, KnownPowersAreAsExact) {
+  check_known_powers<float>();
+  check_known_powers<double>();
+}
+
+TEST(LibdevicePow, KnownPowersAreProducts) {
+  for (const char* power : {"{0}.pow(x, 2)", "{0}.pow(x, 3.0)", "tl.math.pow(x, 4.0)", "x ** 2.0"}) {
+    const std::string text = fmt::format(
+        "import triton, triton.language as tl\nfrom triton.language.extra.cuda import libdevice\n@triton.jit\n"
+        "def kernel(p):\n    i = tl.arange(0, 128)\n    x = tl.load(p + i)\n    tl.store(p + i, {})\n",
+        fmt::format(fmt::runtime(power), "libdevice"));
+    const ArgType pointer{.elem = Elem::F32, .pointer = true};
+    const std::string ptx =
+        Program::parse(text, "k.py").kernel("kernel").compile(std::vector{pointer}, {}, "sm_90a").ptx;
+    EXPECT_LE(count(ptx, "mul\\.(rn\\.)?f32"), 2 * count(ptx, "\\.entry")) << power << ptx;
+    EXPECT_EQ(count(ptx, "fma|selp"), 0) << power << ptx;
+  }
+}
+
 TEST(LibdeviceTable, TablesLieInGlobalMemory) {
   for (const char* function : {"log", "log2", "log10", "log1p", "cbrt", "sinh"}) {
     const std::string ptx = ptx_of(function);
