@@ -193,9 +193,10 @@ class StripMine {
     return true;
   }
 
-  // False where the axes cannot be divided, or one of their tiles is along another axis.
+  // False where the axes cannot be divided, or not into as many steps each, or one of their tiles is along another
+  // axis.
   static bool add(AxisClasses& classes, size_t found, Parts& divided) {
-    if (!classes.can_divide(found, 1, 1)) return false;
+    if (!classes.can_divide(found, 1, 1) || !classes.have_one_extent(found)) return false;
     const std::vector<Axis> members = classes.members(found);
     if (std::any_of(members.begin(), members.end(), [&](const Axis& axis) { return divided.contains(axis.of); }))
       return false;

@@ -337,5 +337,33 @@ TEST(LargeTiles, LongCodeIsComputedInParts) {
   EXPECT_EQ(to.download<float>(), x);
 }
 
+// Elements of a tile in another shape are others at the same place of their leading axes.
+TEST(LargeTiles, PartsOfTilesInTwoShapesAreTheSameElements) {
+  auto device = default_device();
+  for (const auto& [warps, n] : {std::pair(1, 8192), {4, 32768}}) {
+    const Kernel split = kernel_of("out_ptr, x_ptr, N: tl.constexpr",
+                                   "    i = tl.arange(0, 2 * N)\n"
+                                   "    a, b = tl.split(tl.reshape(tl.load(x_ptr + i), (N, 2)))\n"
+                                   "    tl.store(out_ptr + tl.arange(0, N), a - 2 * b)\n");
+    const Kernel join = kernel_of("out_ptr, x_ptr, N: tl.constexpr",
+                                  "    i = tl.arange(0, N)\n"
+                                  "    y = tl.interleave(tl.load(x_ptr + i), tl.load(x_ptr + N + i))\n"
+                                  "    tl.store(out_ptr + tl.arange(0, 2 * N), y + 1)\n");
+    std::vector<float> x(size_t(2 * n));
+    std::iota(x.begin(), x.end(), 0.0F);
+    Buffer in(*device, x), halves(*device, size_t(n) * sizeof(float)), whole(*device, x.size() * sizeof(float));
+    const LaunchOptions options{.constexprs = {{"N", int64_t{n}}}, .num_warps = warps};
+    split.launch(*device, {1}, options, halves.as<float>(), in.as<float>());
+    join.launch(*device, {1}, options, whole.as<float>(), in.as<float>());
+    const auto got = halves.download<float>(), joined = whole.download<float>();
+    int wrong = 0;
+    for (size_t i = 0; i < size_t(n); ++i) {
+      wrong += got[i] != x[2 * i] - 2 * x[2 * i + 1];
+      wrong += joined[2 * i] != x[i] + 1 || joined[2 * i + 1] != x[size_t(n) + i] + 1;
+    }
+    EXPECT_EQ(wrong, 0) << n;
+  }
+}
+
 }  // namespace
 }  // namespace tegula
