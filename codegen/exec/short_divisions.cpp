@@ -90,15 +90,18 @@ bool can_move(const Value* value, const BasicBlock* block, const llvm::DenseSet<
   return llvm::all_of(i->operands(), [&](const Value* x) { return can_move(x, block, ahead, depth - 1); });
 }
 
-// Moves an instruction of the block, with what it needs, ahead of `place`.
-void move(Instruction* i, Instruction* place, llvm::DenseSet<const Instruction*>& ahead) {
+// Moves an instruction of the block, with what it needs, ahead of `place`, which goes on where it is one of these.
+void move(Instruction* i, Instruction*& place, llvm::DenseSet<const Instruction*>& ahead) {
   for (Value* x : i->operands()) {
     auto* operand = llvm::dyn_cast<Instruction>(x);
     if (operand && operand->getParent() == i->getParent() && !llvm::isa<llvm::PHINode>(operand) &&
         !ahead.contains(operand))
       move(operand, place, ahead);
   }
-  i->moveBefore(place->getIterator());
+  if (i == place)
+    place = place->getNextNode();
+  else
+    i->moveBefore(place->getIterator());
   ahead.insert(i);
 }
 
@@ -125,10 +128,7 @@ void branch_for_groups(BasicBlock* block, llvm::DenseSet<BasicBlock*>& longs) {
     ahead.insert(i);
     if (group.size() < 2) continue;
     Instruction* place = i->getNextNode();
-    for (BinaryOperator* other : llvm::drop_begin(group)) {
-      if (other == place) place = place->getNextNode();
-      move(other, place, ahead);
-    }
+    for (BinaryOperator* other : llvm::drop_begin(group)) move(other, place, ahead);
     longs.insert(branch(group, place));
     i = place->getPrevNode();
   }

@@ -4,6 +4,11 @@
 
 #include <limits>
 #include <random>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "dsl/tegula.h"
 
@@ -117,6 +122,71 @@ def wrapped(out_ptr, start, n):
       for (int64_t i = 0; i < 4096; ++i)
         EXPECT_EQ(got[i], (start + i) % n * 3 + (start + i) / n / n) << start + i << ", " << n;
     }
+}
+
+// The first register in PTX that is read ahead of what sets it, in the order of the text; empty if there is none.
+std::string read_too_early(const std::string& ptx) {
+  std::set<std::string> known;
+  std::istringstream lines(ptx);
+  const std::regex name("%(?:r|rd|p|f|fd|rs)[0-9]+");
+  bool is_body = false;
+  for (std::string line; std::getline(lines, line);) {
+    is_body |= line.starts_with("$L__func_begin");
+    if (!is_body || line.find(".reg") != line.npos || line.starts_with("\t//")) continue;
+    const bool sets = !std::regex_search(line, std::regex("^\\s*(@|st\\.|bra|bar|red)"));
+    // What an instruction sets comes first, in braces if these are several.
+    const size_t end_of_set = sets ? line.find(line.find('{') < line.find('%') ? '}' : ',') : 0;
+    std::vector<std::string> set;
+    for (std::sregex_iterator i(line.begin(), line.end(), name), end; i != end; ++i) {
+      if (sets && size_t(i->position()) < end_of_set)
+        set.push_back(i->str());
+      else if (!known.contains(i->str()))
+        return i->str() + " in" + line;
+    }
+    known.insert(set.begin(), set.end());
+  }
+  return "";
+}
+
+// A division of a group may be an operand's operand of another one, right behind the first.
+TEST(ShortDivisions, OperandsOfAGroupStandAheadOfIt) {
+  const char* text = R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def kernel(out_ptr, x_ptr, n, FORM: tl.constexpr):
+    a, c = tl.load(x_ptr), tl.load(x_ptr + 1)
+    if FORM == 0:
+        first = a // n
+        second = (c * 3 + 1) // n
+    elif FORM == 1:
+        first = a // n
+        second = (c + n - 1) // n
+    else:
+        first = a // n
+        second = c // n * 5 + (c * a + first) % n
+    tl.store(out_ptr, first)
+    tl.store(out_ptr + 1, second)
+)";
+  const Kernel kernel = Program::parse(text, "groups.py").kernel("kernel");
+  const ArgType numbers{.elem = Elem::I64, .pointer = true, .divisible_by = 16};
+  const std::vector<ArgType> types{numbers, numbers, {.elem = Elem::I64}};
+  auto device = default_device();
+  for (int64_t form : {0, 1, 2}) {
+    const LaunchOptions options{.constexprs = {{"FORM", form}}, .num_warps = 1, .dependent_launch = false};
+    const std::string ptx = kernel.compile(types, options, "sm_90a").ptx;
+    EXPECT_EQ(read_too_early(ptx), "") << ptx;
+    for (int64_t n : {int64_t{7}, (int64_t{1} << 40) + 3, int64_t{-1}, int64_t{-9}}) {
+      const std::vector<int64_t> x{(int64_t{1} << 36) + 5, 12345};
+      Buffer in(*device, x), out(*device, 2 * sizeof(int64_t));
+      kernel.launch(*device, {1}, options, out.as<int64_t>(), in.as<int64_t>(), n);
+      const int64_t first = x[0] / n, second = form == 0   ? (x[1] * 3 + 1) / n
+                                               : form == 1 ? (x[1] + n - 1) / n
+                                                           : x[1] / n * 5 + (x[1] * x[0] + first) % n;
+      EXPECT_EQ(out.download<int64_t>(), (std::vector<int64_t>{first, second})) << form << ", " << n;
+    }
+  }
 }
 
 }  // namespace
