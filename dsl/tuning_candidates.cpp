@@ -77,7 +77,9 @@ void predict(const TunedLaunch& launch, Candidate& c, CostInputs inputs) {
     inputs.programs = int64_t(c.grid.x) * c.grid.y * c.grid.z;
     inputs.grid = {c.grid.x, c.grid.y, c.grid.z};
     if (!c.no_grid.empty()) return;
-    const std::vector<ArgType> types = tuned_types(c.types);
+    // How far beyond 16 values are divisible changes no code that matters; below, it decides about copies.
+    std::vector<ArgType> types = c.types;
+    for (ArgType& type : types) type.divisible_by = std::min<int64_t>(type.divisible_by, 16);
     auto make = [&] { return lay_out_candidate(launch, c, types, target); };
     // What a kernel without text builds need not be the same each time.
     const LaidOut made =

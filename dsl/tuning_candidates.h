@@ -36,8 +36,7 @@ struct Candidate {
   std::string code;           ///< equal for candidates that become the same code in the same grid; empty: not known
 };
 
-/// Two classes of values are tuned apart, multiples of 16 and others: values that matter more are in the key. The model
-/// tells no others apart either, so that launches share its tile IR.
+/// Two classes of values are tuned apart, multiples of 16 and others: values that matter more are in the key.
 std::vector<ArgType> tuned_types(std::vector<ArgType> types);
 
 /// The kernel's configurations that pruning leaves, without duplicates. Calls the configurations' hooks. Throws

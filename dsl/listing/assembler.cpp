@@ -7,6 +7,7 @@
 #include "codegen/exec/ptxas.h"
 #include "codegen/target/target.h"
 #include "dsl/last_made.h"
+#include "runtime/base/per_process.h"
 #include "runtime/cuda_device.h"
 #include "runtime/sealing.h"
 #include "runtime/store/image_cache.h"
@@ -71,10 +72,12 @@ bool assemble_to_keep(KernelImage& image) {
   if (!ptxas) return false;
   try {
     // Configurations of several launches are often the same code.
-    constexpr size_t kKept = 32;
-    static auto* last = new LastMade<Assembled>(kKept);  // never destroyed: threads may compile while the process ends
-    const Assembled made = last->get(content_key({ptxas->string(), image.kernel, image.target, image.ptx}),
-                                     [&] { return assemble_with_ptxas(*ptxas, image); });
+    static constexpr size_t kKept = 32;
+    // Never destroyed: threads may compile while the process ends.
+    static auto* last =
+        new PerProcess<LastMade<Assembled>>([] { return std::make_unique<LastMade<Assembled>>(kKept); });
+    const Assembled made = last->get().get(content_key({ptxas->string(), image.kernel, image.target, image.ptx}),
+                                           [&] { return assemble_with_ptxas(*ptxas, image); });
     image.cubin = made.cubin;
     image.registers = made.registers;
     image.spill_bytes = made.spill_bytes;
