@@ -51,6 +51,7 @@ std::string name_of(const llvm::InlineAsm& assembly, unsigned argument) {
 
 // Whether the text has the operand as addresses alone.
 bool is_address(const std::string& text, const std::string& name) {
+  if (text.find("${") != text.npos) return false;  // where operands have other names
   bool found = false;
   for (size_t at = text.find(name); at != text.npos; at = text.find(name, at + 1)) {
     const size_t end = at + name.size();

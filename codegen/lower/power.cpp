@@ -12,6 +12,8 @@ llvm::Value* product_of(Builder& b, llvm::Value* x, llvm::Value* y) {
   for (int n = 1; n <= 4; ++n) {
     if (!(real && real->isExactlyValue(n)) && !(integer && integer->equalsInt(n))) continue;
     if (n == 1) return x;
+    const Builder::FastMathFlagGuard guard(b);
+    b.clearFastMathFlags();  // a power is rounded before it is added to something
     llvm::Value* square = b.CreateFMul(x, x);
     return n == 2 ? square : b.CreateFMul(square, n == 3 ? x : square);
   }
