@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -32,7 +33,7 @@ struct State {
   std::mutex mutex;
   std::vector<std::string> calls;  ///< symbols, in order, of all threads
   std::map<uint64_t, std::vector<uint8_t>> memory;
-  std::string linked_ptx;
+  std::string linked_ptx;  ///< the last one of all threads
   std::vector<JitOption> link_options;
   std::map<FunctionAttribute, int> set_attributes;
   std::atomic<int> links_open{0}, modules_open{0}, contexts_open{0};
@@ -57,22 +58,22 @@ struct State {
   std::vector<EncodedMap> encoded;
   size_t map_parameters = 0, first_map_parameter = 0;  ///< of kernels that are launched
   std::vector<uint64_t> launched_maps;                 ///< the first number of each
+  /// The caller holds the mutex.
   void note_maps(void** launch_params) {
-    std::lock_guard lock(mutex);
     launched_maps.clear();
     for (size_t i = 0; i < map_parameters; ++i)
       launched_maps.push_back(static_cast<TensorMap*>(launch_params[first_map_parameter + i])->opaque[0]);
   }
 
   int registers = 77, local_bytes = 24;  ///< that functions say they take
-  std::string linked_log() const {
+  std::string log_of(const std::string& ptx) const {
     for (const auto& [text, log] : bounded_logs)
-      if (linked_ptx.find(text) != std::string::npos) return log;
+      if (ptx.find(text) != std::string::npos) return log;
     return info_log;
   }
-  bool refuses() const {
+  bool refuses(const std::string& ptx) const {
     return std::any_of(refused.begin(), refused.end(),
-                       [&](const std::string& text) { return linked_ptx.find(text) != std::string::npos; });
+                       [&](const std::string& text) { return ptx.find(text) != std::string::npos; });
   }
   int count(const std::string& symbol) {
     std::lock_guard lock(mutex);
@@ -99,6 +100,12 @@ inline Result enter(const char* symbol, bool on_context = true) {
   if (auto it = state->fail.find(symbol); it != state->fail.end()) return it->second;
   return on_context ? state->sticky : Result::Success;
 }
+
+/// What a linker that was created was given: several threads may link at once.
+struct Link {
+  char *info = nullptr, *errors = nullptr;
+  std::string ptx;
+};
 
 /// Whether a call that a capture in a stricter mode forbids is made.
 inline bool forbidden() { return state->capturing_globally && capture_mode != CaptureMode::Relaxed; }
@@ -217,18 +224,22 @@ inline void* lookup(const char* symbol) {
     });
     put(table.memcpy_to_device_async, [](DevicePtr to, const void* from, size_t bytes, cuda::Stream) {
       ENTER("cuMemcpyHtoDAsync_v2");
+      std::lock_guard lock(state->mutex);
       return std::memcpy(state->memory.at(to).data(), from, bytes), Result::Success;
     });
     put(table.memcpy_to_host_async, [](void* to, DevicePtr from, size_t bytes, cuda::Stream) {
       ENTER("cuMemcpyDtoHAsync_v2");
+      std::lock_guard lock(state->mutex);
       return std::memcpy(to, state->memory.at(from).data(), bytes), Result::Success;
     });
     put(table.memcpy_on_device_async, [](DevicePtr to, DevicePtr from, size_t bytes, cuda::Stream) {
       ENTER("cuMemcpyDtoDAsync_v2");
+      std::lock_guard lock(state->mutex);
       return std::memcpy(state->memory.at(to).data(), state->memory.at(from).data(), bytes), Result::Success;
     });
     put(table.memset_d8_async, [](DevicePtr to, unsigned char value, size_t bytes, cuda::Stream) {
       ENTER("cuMemsetD8Async");
+      std::lock_guard lock(state->mutex);
       return std::memset(state->memory.at(to).data(), value, bytes), Result::Success;
     });
     put(table.pointer_get_attribute, [](void* value, PointerAttribute, DevicePtr address) {
@@ -282,34 +293,42 @@ inline void* lookup(const char* symbol) {
       ENTER("cuEventElapsedTime");
       return *ms = float(state->count("cuEventElapsedTime")), Result::Success;  // 1, 2, 3, ...
     });
-    static char *info = nullptr, *errors = nullptr;
     put(table.link_create, [](unsigned n, JitOption* options, void** values, LinkState* s) {
       ENTER("cuLinkCreate_v2");
-      state->link_options.assign(options, options + n);
+      auto link = std::make_unique<Link>();
       for (unsigned i = 0; i < n; ++i) {
-        if (options[i] == JitOption::InfoLogBuffer) info = static_cast<char*>(values[i]);
-        if (options[i] == JitOption::ErrorLogBuffer) errors = static_cast<char*>(values[i]);
+        if (options[i] == JitOption::InfoLogBuffer) link->info = static_cast<char*>(values[i]);
+        if (options[i] == JitOption::ErrorLogBuffer) link->errors = static_cast<char*>(values[i]);
       }
+      std::lock_guard lock(state->mutex);
+      state->link_options.assign(options, options + n);
       ++state->links_open;
-      return *s = handle<LinkState>(0x11), Result::Success;
+      return *s = reinterpret_cast<LinkState>(link.release()), Result::Success;
     });
     put(table.link_add_data,
-        [](LinkState, JitInputType, void* data, size_t bytes, const char*, unsigned, JitOption*, void**) {
-          std::strcpy(errors, state->error_log.c_str());
+        [](LinkState s, JitInputType, void* data, size_t bytes, const char*, unsigned, JitOption*, void**) {
+          Link& link = *reinterpret_cast<Link*>(s);
+          std::strcpy(link.errors, state->error_log.c_str());
           ENTER("cuLinkAddData_v2");
-          return state->linked_ptx.assign(static_cast<char*>(data), bytes), Result::Success;
+          link.ptx.assign(static_cast<char*>(data), bytes);
+          std::lock_guard lock(state->mutex);
+          return state->linked_ptx = link.ptx, Result::Success;
         });
-    put(table.link_complete, [](LinkState, void** cubin, size_t* bytes) {
-      std::strcpy(info, state->linked_log().c_str());
-      std::strcpy(errors, state->error_log.c_str());
+    put(table.link_complete, [](LinkState s, void** cubin, size_t* bytes) {
+      Link& link = *reinterpret_cast<Link*>(s);
+      std::strcpy(link.info, state->log_of(link.ptx).c_str());
+      std::strcpy(link.errors, state->error_log.c_str());
       ENTER("cuLinkComplete");
-      if (state->refuses()) return Result::InvalidPtx;
+      if (state->refuses(link.ptx)) return Result::InvalidPtx;
       static char code[] = "cubin";
       *cubin = code;
       *bytes = 5;
       return Result::Success;
     });
-    put(table.link_destroy, [](LinkState) { return --state->links_open, Result::Success; });
+    put(table.link_destroy, [](LinkState s) {
+      delete reinterpret_cast<Link*>(s);
+      return --state->links_open, Result::Success;
+    });
     put(table.module_load_data, [](cuda::Module* m, const void* image) {
       ENTER("cuModuleLoadData");
       if (std::memcmp(image, "other", 5) == 0) return Result::NoBinaryForGpu;
@@ -325,6 +344,7 @@ inline void* lookup(const char* symbol) {
               std::strcpy(static_cast<char*>(values[i]), state->error_log.c_str());
           }
           ENTER("cuModuleLoadDataEx");
+          std::lock_guard lock(state->mutex);
           state->linked_ptx = static_cast<const char*>(image);
           state->link_options.assign(options, options + n);
           ++state->modules_open;
@@ -333,6 +353,7 @@ inline void* lookup(const char* symbol) {
     put(table.module_unload, [](cuda::Module) { return --state->modules_open, Result::Success; });
     put(table.module_get_function, [](Function* f, cuda::Module, const char* name) {
       ENTER("cuModuleGetFunction");
+      std::lock_guard lock(state->mutex);
       state->entries[*f = handle<Function>(0xf0 + state->entries.size())] = name;
       return Result::Success;
     });
@@ -342,6 +363,7 @@ inline void* lookup(const char* symbol) {
     });
     put(table.func_set_attribute, [](Function, FunctionAttribute a, int v) {
       ENTER("cuFuncSetAttribute");
+      std::lock_guard lock(state->mutex);
       return state->set_attributes[a] = v, Result::Success;
     });
     put(table.func_load, [](Function) { return enter("cuFuncLoad"); });
@@ -349,6 +371,7 @@ inline void* lookup(const char* symbol) {
                                 unsigned bz, unsigned shared, cuda::Stream stream, void** params, void**) {
       ENTER("cuLaunchKernel");
       if (current_context != kPrimary) return Result::InvalidContext;
+      std::lock_guard lock(state->mutex);
       state->entry = state->entries.at(entry);
       std::memcpy(state->grid, std::array{gx, gy, gz}.data(), sizeof(state->grid));
       std::memcpy(state->block, std::array{bx, by, bz}.data(), sizeof(state->block));
@@ -392,6 +415,7 @@ inline void* lookup(const char* symbol) {
     put(table.launch_kernel_ex, [](const LaunchConfig* c, Function entry, void** params, void**) {
       ENTER("cuLaunchKernelEx");
       if (current_context != kPrimary) return Result::InvalidContext;
+      std::lock_guard lock(state->mutex);
       state->entry = state->entries.at(entry);
       std::memcpy(state->grid, &c->grid_x, sizeof(state->grid));
       std::memcpy(state->block, &c->block_x, sizeof(state->block));
