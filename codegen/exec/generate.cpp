@@ -28,6 +28,7 @@
 
 #include <chrono>
 
+#include "codegen/exec/fatal_errors.h"
 #include "codegen/exec/llvm_passes.h"
 #include "codegen/exec/merge_loads.h"
 #include "codegen/exec/module_stash.h"
@@ -200,6 +201,12 @@ class Stages {
   Clock::time_point last_ = Clock::now();
 };
 
+void set_target(llvm::Module& module) {
+  const llvm::Triple triple = nvptx_triple();
+  module.setTargetTriple(triple);
+  module.setDataLayout(triple.computeDataLayout());
+}
+
 std::string finish_ptx(llvm::Module& module, const Target& target) {
   NvptxMachine machine(target, insert_ptx(module, target));
   name_written_functions(module);
@@ -235,18 +242,19 @@ std::string ptx_of_module(std::string_view ir, const Target& target) {
   auto buffer = llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(ir.data(), ir.size()));
   std::unique_ptr<llvm::Module> module = llvm::parseIR(*buffer, error, context);
   TEGULA_CHECK(module, "line {}: {}", error.getLineNo(), error.getMessage().str());
-  NvptxMachine machine(target, target.ptx);
-  module->setTargetTriple(machine->getTargetTriple());
-  module->setDataLayout(machine->createDataLayout());
+  set_target(*module);
   return finish_ptx(*module, target);
 }
 
 // LLVM's passes and our own, on the module with hardware functions as declarations. Sums of a dot fill the registers,
 // and the code that follows them is long: there the order of instructions matters.
-static void optimize(llvm::Module& module, llvm::TargetMachine& machine, const CompileOptions& options, bool has_dots) {
+static void optimize(llvm::Module& module, const CompileOptions& options, bool has_dots) {
   lower::link_libclc(module);
-  const bool few = options.emulator && !options.all_passes;
-  run_llvm_passes(module, machine, few ? tidying() : optimizing(module.getInstructionCount() >= kManyInstructions));
+  NvptxMachine machine(options.target, options.target.ptx);
+  if (options.emulator && !options.all_passes)  // without the back end, which takes as long to make as a small kernel
+    run_llvm_passes(module, nullptr, tidying());
+  else
+    run_llvm_passes(module, &*machine, optimizing(module.getInstructionCount() >= kManyInstructions));
   for (llvm::Function& function : module) {
     merge_loads(function);
     pair_divisions(function);
@@ -260,7 +268,7 @@ static void optimize(llvm::Module& module, llvm::TargetMachine& machine, const C
   }
   const auto written_out = [&](llvm::Function& f) { return !options.emulator && write_out_calls_of(f); };
   const lower::Inlined inlined = lower::inline_functions(module, written_out);
-  if (inlined != lower::Inlined::Nothing) run_llvm_passes(module, machine, inlining(inlined));
+  if (inlined != lower::Inlined::Nothing) run_llvm_passes(module, &*machine, inlining(inlined));
   if (options.emulator) return;
   for (llvm::Function& function : module) {
     sink_indices(function);
@@ -269,22 +277,21 @@ static void optimize(llvm::Module& module, llvm::TargetMachine& machine, const C
 }
 
 std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions& options, Diagnostics& diags) {
+  throw_fatal_errors();
   Stages stages(options);
   StashedModule made;
   made.context = std::make_unique<llvm::LLVMContext>();
   made.context->setDiagnosticHandler(std::make_unique<DiagnosticHandler>(diags, func.loc));
   made.module = std::make_unique<llvm::Module>(func.name, *made.context);
   llvm::Module& module = *made.module;
-  NvptxMachine machine(options.target, options.target.ptx);
-  module.setTargetTriple(machine->getTargetTriple());
-  module.setDataLayout(machine->createDataLayout());
+  set_target(module);
 
   lower::Lowering lowering(func, options.target, module, diags, options.emulator);
   if (!lowering.run()) return std::nullopt;
   if (ir::kVerifyEachStep) check_valid(module, "lowering");
   stages.done("llvm", [&] { return text_of(module); });
 
-  optimize(module, *machine, options, has_dots(func));
+  optimize(module, options, has_dots(func));
   stages.done("llvm-opt", [&] { return text_of(module); });
 
   GeneratedCode code;

@@ -90,7 +90,7 @@ void register_all(Manager& manager) {
 
 }  // namespace
 
-void run_llvm_passes(llvm::Module& module, llvm::TargetMachine& machine, llvm::ModulePassManager passes) {
+void run_llvm_passes(llvm::Module& module, llvm::TargetMachine* machine, llvm::ModulePassManager passes) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::ModuleAnalysisManager modules;
@@ -103,8 +103,8 @@ void run_llvm_passes(llvm::Module& module, llvm::TargetMachine& machine, llvm::M
                llvm::DominatorTreeAnalysis, llvm::LastRunTrackingAnalysis, llvm::LazyValueAnalysis, llvm::LoopAnalysis,
                llvm::MemorySSAAnalysis, llvm::OptimizationRemarkEmitterAnalysis, llvm::PostDominatorTreeAnalysis,
                llvm::ScalarEvolutionAnalysis, llvm::TargetLibraryAnalysis>(functions);
-  functions.registerPass([&] { return aliases(machine.getTargetTriple()); });
-  functions.registerPass([&] { return machine.getTargetIRAnalysis(); });
+  functions.registerPass([&] { return aliases(module.getTargetTriple()); });
+  functions.registerPass([&] { return machine ? machine->getTargetIRAnalysis() : llvm::TargetIRAnalysis(); });
   functions.registerPass([&] { return llvm::LoopAnalysisManagerFunctionProxy(loops); });
   functions.registerPass([&] { return llvm::ModuleAnalysisManagerFunctionProxy(modules); });
 

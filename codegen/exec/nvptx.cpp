@@ -230,7 +230,7 @@ std::unique_ptr<llvm::TargetMachine> make_machine(const std::string& cpu, int pt
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
   });
-  llvm::Triple triple("nvptx64-nvidia-cuda");
+  const llvm::Triple triple = nvptx_triple();
   std::string error;
   const llvm::Target* backend = llvm::TargetRegistry::lookupTarget(triple, error);
   TEGULA_CHECK(backend, "{}", error);
@@ -256,16 +256,20 @@ MachinePool& machine_pool() {
 
 }  // namespace
 
-NvptxMachine::NvptxMachine(const Target& target, int ptx) : key_(target.name, ptx) {
-  MachinePool& pool = machine_pool();
-  {
+llvm::Triple nvptx_triple() { return llvm::Triple("nvptx64-nvidia-cuda"); }
+
+llvm::TargetMachine& NvptxMachine::operator*() {
+  if (!machine_) {
+    MachinePool& pool = machine_pool();
     std::lock_guard lock(pool.mutex);
     if (auto node = pool.free.extract(key_)) machine_ = std::move(node.mapped());
   }
-  if (!machine_) machine_ = make_machine(target.name, ptx);
+  if (!machine_) machine_ = make_machine(key_.first, key_.second);
+  return *machine_;
 }
 
 NvptxMachine::~NvptxMachine() {
+  if (!machine_) return;
   MachinePool& pool = machine_pool();
   std::lock_guard lock(pool.mutex);
   pool.free.emplace(key_, std::move(machine_));

@@ -14,17 +14,19 @@ class TargetMachine;
 
 namespace tegula {
 
-/// A target machine that emits PTX of version `ptx`, for one module at a time. It returns to a pool when it is
-/// destroyed.
+/// What modules for any of these GPUs have as triple; their data layout follows from it.
+llvm::Triple nvptx_triple();
+
+/// A target machine that emits PTX of version `ptx`, for one module at a time. It is made, or taken from a pool, when
+/// it is first asked for, and returns to the pool when this object is destroyed.
 class NvptxMachine {
  public:
-  NvptxMachine(const Target& target, int ptx);
+  NvptxMachine(const Target& target, int ptx) : key_(target.name, ptx) {}
   ~NvptxMachine();
   NvptxMachine(const NvptxMachine&) = delete;
   NvptxMachine& operator=(const NvptxMachine&) = delete;
 
-  llvm::TargetMachine& operator*() const { return *machine_; }
-  llvm::TargetMachine* operator->() const { return machine_.get(); }
+  llvm::TargetMachine& operator*();
 
  private:
   std::pair<std::string, int> key_;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <sstream>
 #include <utility>
 
 #include "codegen/ir/options.h"
@@ -36,11 +35,21 @@ std::string shape_to_string(const Shape& shape) { return fmt::format("[{}]", fmt
 
 namespace {
 
+/// The words of a text with a blank between them.
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    words.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return words;
+}
+
 OpInfo make_info(Opcode opcode, const char* text, const char* operands, ResultRule rule, uint32_t traits,
                  const char* language_name, const char* doc) {
   OpInfo info{opcode, text, {}, 0, false, rule, traits, language_name, doc};
-  std::istringstream names{operands};
-  for (std::string name; names >> name;) {
+  for (std::string& name : words_of(operands)) {
     if (name.ends_with("...")) {
       info.variadic = true;
       name.resize(name.size() - 3);
@@ -49,7 +58,7 @@ OpInfo make_info(Opcode opcode, const char* text, const char* operands, ResultRu
     } else {
       ++info.required;
     }
-    info.operands.push_back(name);
+    info.operands.push_back(std::move(name));
   }
   return info;
 }
@@ -67,8 +76,7 @@ struct Schema {
   }
   Schema in(const OptionInfo& option) && { return std::move(*this).in(option.low, option.high); }
   Schema one_of(const char* words) && {
-    std::istringstream stream{words};
-    for (std::string word; stream >> word;) choices.push_back(word);
+    choices = words_of(words);
     return std::move(*this);
   }
 };

@@ -1,9 +1,11 @@
 #include "codegen/lower/hw.h"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "codegen/lower/llvm_headers.h"
 #include "codegen/product/plan.h"
@@ -99,22 +101,46 @@ llvm::Type* llvm_type(llvm::LLVMContext& c, HwType type) {
 
 }  // namespace
 
-const HwInfo* find_hw(std::string_view name) {
-  // Rows by name; those of families join when first asked for. Nodes of a map stay where they are.
-  static std::map<std::string, HwInfo, std::less<>> rows = [] {
-    std::map<std::string, HwInfo, std::less<>> table;
+namespace {
+
+/// The row of hw.def of that name.
+std::optional<HwInfo> row_of_table(std::string_view name) {
+  struct Row {
+    std::string_view name;
+    const char* signature;
+    Feature feature;
+    unsigned effects;
+    const char *assembly, *constraints;
+  };
+  static constexpr Row kRows[] = {
 #define TEGULA_HW(name, signature, feature, effects, assembly, constraints) \
-  table.emplace(#name, make_hw_info(#name, #name, signature, Feature::feature, effects, assembly, constraints));
-#define TEGULA_HW_ON(name, feature, assembly) table.at(#name).assembly_on.emplace_back(Feature::feature, assembly);
+  {#name, signature, Feature::feature, effects, assembly, constraints},
 #include "codegen/lower/hw.def"
-    return table;
-  }();
+  };
+  const Row* row = std::ranges::find(kRows, name, &Row::name);
+  if (row == std::end(kRows)) return std::nullopt;
+  const std::string text(name);
+  HwInfo info = make_hw_info(text, text, row->signature, row->feature, row->effects, row->assembly, row->constraints);
+#define TEGULA_HW(...)
+#define TEGULA_HW_ON(on, feature, assembly)                                                      \
+  static_assert(std::ranges::find(kRows, std::string_view(#on), &Row::name) != std::end(kRows)); \
+  if (name == #on) info.assembly_on.emplace_back(Feature::feature, assembly);
+#include "codegen/lower/hw.def"
+  return info;
+}
+
+}  // namespace
+
+const HwInfo* find_hw(std::string_view name) {
+  // Rows by name, made when first asked for: a kernel uses few. Nodes of a map stay where they are.
+  static std::map<std::string, HwInfo, std::less<>> rows;
   static std::mutex mutex;
   std::lock_guard lock(mutex);
   if (auto it = rows.find(name); it != rows.end()) return &it->second;
+  std::optional<HwInfo> made = row_of_table(name);
   for (const ProductFamily* family : product_families())
-    if (auto row = family->hw_row(std::string(name))) return &rows.emplace(name, std::move(*row)).first->second;
-  return nullptr;
+    if (!made) made = family->hw_row(std::string(name));
+  return made ? &rows.emplace(name, std::move(*made)).first->second : nullptr;
 }
 
 const HwInfo* hw_of_function(std::string_view function_name, std::string* modifiers) {

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
+#include <string_view>
+#include <unordered_map>
 
 #include "codegen/ir/libdevice.h"
 #include "dsl/semantics/internal.h"
@@ -116,12 +117,14 @@ Val call_op(Sema& s, Args args) {
   return s.builder.create(opcode, values)->result();
 }
 
-/// A function of libdevice.
-void add_libdevice(std::vector<FunctionInfo>& table, std::string_view name, Val (*call)(Sema&, Args), const char* doc) {
-  FunctionInfo info{fmt::format("libdevice.{}", name), {}, call, doc, false};
-  const size_t count = ir::libdevice_functions(name).front().params.size();
-  for (size_t i = 0; i < count; ++i) info.params.push_back({fmt::format("arg{}", i), true, false, Val()});
-  table.push_back(std::move(info));
+/// A function of libdevice; of its signature only how many parameters it has.
+void add_libdevice(std::vector<FunctionInfo>& table, const char* name, std::string_view signature,
+                   Val (*call)(Sema&, Args), const char* doc) {
+  const auto count = signature.ends_with("()") ? 0 : std::ranges::count(signature, ',') + 1;
+  FunctionInfo& info = table.emplace_back(FunctionInfo{std::string("libdevice.") + name, {}, call, doc, false});
+  info.params.reserve(size_t(count));
+  for (char digit = '0'; digit < '0' + count; ++digit)
+    info.params.push_back({std::string("arg") + digit, true, false, Val()});
 }
 
 std::vector<FunctionInfo> make_table() {
@@ -148,7 +151,7 @@ std::vector<FunctionInfo> make_table() {
 #include "dsl/semantics/functions.def"
 #define TEGULA_LIBDEVICE(name, signature, body, doc) \
   add_libdevice(                                     \
-      table, #name, [](Sema& s, Args args) { return call_libdevice(s, #name, args); }, doc);
+      table, #name, signature, [](Sema& s, Args args) { return call_libdevice(s, #name, args); }, doc);
 #define TEGULA_LIBDEVICE_TOO(...)
 #include "codegen/ir/libdevice.def"
   return table;
@@ -168,8 +171,9 @@ const std::vector<FunctionInfo>& function_table() {
 }
 
 const FunctionInfo* find_function(std::string_view name) {
-  static const std::map<std::string_view, const FunctionInfo*> index = [] {
-    std::map<std::string_view, const FunctionInfo*> out;
+  static const std::unordered_map<std::string_view, const FunctionInfo*> index = [] {
+    std::unordered_map<std::string_view, const FunctionInfo*> out;
+    out.reserve(function_table().size());
     for (const FunctionInfo& f : function_table()) out[f.name] = &f;
     return out;
   }();

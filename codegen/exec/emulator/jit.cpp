@@ -180,7 +180,7 @@ void check_externals(const llvm::Module& module, const KernelImage& image) {
 void combine_instructions(llvm::Module& module, llvm::TargetMachine& machine) {
   llvm::ModulePassManager passes;
   passes.addPass(llvm::createModuleToFunctionPassAdaptor(llvm::InstCombinePass()));
-  run_llvm_passes(module, machine, std::move(passes));
+  run_llvm_passes(module, &machine, std::move(passes));
 }
 
 /// x * y + z, or with either sign, as one fma if the code allows that; null if not.
