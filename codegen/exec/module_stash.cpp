@@ -14,6 +14,11 @@ constexpr size_t kMostModules = 4;
 struct Stash {
   std::mutex mutex;
   std::deque<std::pair<std::vector<uint8_t>, StashedModule>> modules;
+
+  auto find(const std::vector<uint8_t>& bitcode) {
+    return std::ranges::find(
+        modules, bitcode, [](const auto& entry) -> auto& { return entry.first; });
+  }
 };
 
 /// Never destroyed: the end of the process is no time to free modules.
@@ -34,10 +39,15 @@ void stash_module(std::vector<uint8_t> bitcode, StashedModule module) {
   modules.pop_front();
 }
 
+bool has_module(const std::vector<uint8_t>& bitcode) {
+  std::lock_guard lock(stash().mutex);
+  return stash().find(bitcode) != stash().modules.end();
+}
+
 StashedModule take_module(const std::vector<uint8_t>& bitcode) {
   std::lock_guard lock(stash().mutex);
   auto& modules = stash().modules;
-  auto it = std::find_if(modules.begin(), modules.end(), [&](const auto& entry) { return entry.first == bitcode; });
+  const auto it = stash().find(bitcode);
   if (it == modules.end()) return {};
   StashedModule found = std::move(it->second);
   modules.erase(it);

@@ -18,6 +18,7 @@ struct StashedModule {
 
 /// Keeps the module of this bitcode until it is taken or a few others have been stashed.
 void stash_module(std::vector<uint8_t> bitcode, StashedModule module);
+bool has_module(const std::vector<uint8_t>& bitcode);
 /// Takes the module of this bitcode out of the stash; empty if it is not there.
 StashedModule take_module(const std::vector<uint8_t>& bitcode);
 

@@ -469,14 +469,15 @@ std::unique_ptr<JitKernel> Jit::Impl::find(const KernelImage& image, const std::
 
 std::unique_ptr<JitKernel> Jit::find(const KernelImage& image, const Target& target, Tier tier) {
   std::lock_guard lock(impl_->mutex);
-  return sealed() || !impl_->kept ? nullptr : impl_->find(image, impl_->key_of(image, target, tier));
+  const bool looks = impl_->kept && !sealed() && !has_module(image.bitcode);
+  return looks ? impl_->find(image, impl_->key_of(image, target, tier)) : nullptr;
 }
 
 std::unique_ptr<JitKernel> Jit::compile(const KernelImage& image, const Target& target, Tier tier) {
   std::lock_guard lock(impl_->mutex);
   const bool keeps = impl_->kept && !sealed();  // a sealed process opens no files
   const std::string key = keeps ? impl_->key_of(image, target, tier) : "";
-  if (keeps)
+  if (keeps && !has_module(image.bitcode))
     if (auto kernel = impl_->find(image, key)) return kernel;
   auto kernel = std::make_unique<OrcKernel>();
   const std::string object = impl_->make(image, target, tier, *kernel);
