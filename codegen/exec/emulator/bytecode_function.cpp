@@ -7,7 +7,10 @@ namespace tegula::emulator::bytecode {
 using llvm::Type;
 using llvm::Value;
 
-bool is_alias(const llvm::Instruction& i) {
+namespace {
+
+/// Its result has the very bits of its operand, or the first of them.
+bool has_first_bits(const llvm::Instruction& i) {
   if (llvm::isa<llvm::FreezeInst, llvm::AddrSpaceCastInst>(i)) return true;
   if (!llvm::isa<llvm::CastInst>(i)) return false;
   const Type *from = i.getOperand(0)->getType(), *to = i.getType();
@@ -29,6 +32,18 @@ bool is_alias(const llvm::Instruction& i) {
   }
 }
 
+}  // namespace
+
+std::optional<int32_t> alias_offset(const llvm::Instruction& i) {
+  if (const auto* element = llvm::dyn_cast<llvm::ExtractElementInst>(&i)) {
+    const auto* number = llvm::dyn_cast<llvm::ConstantInt>(element->getIndexOperand());
+    const Shape shape = shape_of(element->getVectorOperandType());
+    if (!number || number->getZExtValue() >= shape.count) return std::nullopt;
+    return int32_t(number->getZExtValue() * bytes_of(shape.kind));
+  }
+  return has_first_bits(i) ? std::optional(0) : std::nullopt;
+}
+
 namespace {
 
 /// How many instructions of its block read the value, those behind aliases included; none if others do.
@@ -48,12 +63,16 @@ std::optional<uint32_t> uses_in_block(const llvm::Instruction& i) {
   return uses;
 }
 
-const Value* root_of(const Value* value) {
+/// What the value is some of the bits of, and how many bytes behind its begin.
+std::pair<const Value*, int32_t> root_of(const Value* value) {
+  int32_t offset = 0;
   while (const auto* i = llvm::dyn_cast<llvm::Instruction>(value)) {
-    if (!is_alias(*i)) break;
+    const auto more = alias_offset(*i);
+    if (!more) break;
+    offset += *more;
     value = i->getOperand(0);
   }
-  return value;
+  return {value, offset};
 }
 
 }  // namespace
@@ -104,13 +123,19 @@ void FunctionCode::apply(const Computation& computation, uint32_t count, int32_t
         .c = c});
 }
 
+const llvm::AllocaInst* FunctionCode::array_of(const Value* pointer, int32_t* offset) const {
+  if (!pointer->getType()->isPointerTy()) return nullptr;
+  llvm::APInt bytes(64, 0);
+  const Value* base = pointer->stripAndAccumulateConstantOffsets(module_.layout, bytes, /*AllowNonInbounds=*/true);
+  if (offset) *offset = int32_t(bytes.getSExtValue());
+  return llvm::dyn_cast<llvm::AllocaInst>(base);
+}
+
 std::optional<int32_t> FunctionCode::frame_offset(const Value* pointer) {
-  if (!pointer->getType()->isPointerTy()) return std::nullopt;
-  llvm::APInt offset(64, 0);
-  const Value* base = pointer->stripAndAccumulateConstantOffsets(module_.layout, offset, /*AllowNonInbounds=*/true);
-  const auto* array = llvm::dyn_cast<llvm::AllocaInst>(base);
+  int32_t offset = 0;
+  const llvm::AllocaInst* array = array_of(pointer, &offset);
   if (!array) return std::nullopt;
-  return slot_of_array(*array) + int32_t(offset.getSExtValue());
+  return slot_of_array(*array) + offset;
 }
 
 int32_t FunctionCode::slot_of_array(const llvm::AllocaInst& array) {
@@ -127,17 +152,17 @@ int32_t FunctionCode::slot_of_array(const llvm::AllocaInst& array) {
   return it->second;
 }
 
-int32_t FunctionCode::read(const Value* value) {
-  value = root_of(value);
+int32_t FunctionCode::read(const Value* of) {
+  const auto [value, behind] = root_of(of);
   if (const auto offset = frame_offset(value)) {
     const int32_t at = frame_.temporary(8);
     emit({.code = Code::FrameAddress, .to = at, .a = *offset});
     return at;
   }
-  if (const auto* known = llvm::dyn_cast<llvm::Constant>(value)) return frame_.constant(*known);
-  auto it = slots_.find(value);
-  if (it != slots_.end()) return it->second;
-  return slots_[value] = frame_.allocate(bytes_of_value(value->getType()));  // of a block that comes later
+  if (const auto* known = llvm::dyn_cast<llvm::Constant>(value)) return frame_.constant(*known) + behind;
+  const auto [it, is_new] = slots_.try_emplace(value, 0);
+  if (is_new) it->second = frame_.allocate(bytes_of_value(value->getType()));  // of a block that comes later
+  return it->second + behind;
 }
 
 int32_t FunctionCode::result(const llvm::Instruction& i) {
@@ -153,14 +178,49 @@ int32_t FunctionCode::result(const llvm::Instruction& i) {
   return at;
 }
 
+int32_t FunctionCode::results(llvm::ArrayRef<std::pair<const llvm::LoadInst*, int32_t>> parts, uint32_t bytes) {
+  Room room{0, bytes, 0};
+  bool in_block = true;
+  for (const auto& [part, offset] : parts) {
+    const auto uses = uses_in_block(*part);
+    in_block &= uses.has_value();
+    if (!uses || *uses == 0) continue;
+    left_[part] = *uses;
+    room_of_[part] = rooms_.size();
+    ++room.values;
+  }
+  room.at = in_block ? frame_.allocate_in_block(bytes) : frame_.allocate(bytes);
+  for (const auto& [part, offset] : parts) {
+    slots_[part] = room.at + offset;
+    if (!in_block) left_.erase(part);
+  }
+  if (in_block && room.values == 0) frame_.is_temporary(room.at, bytes);
+  rooms_.push_back(room);
+  return room.at;
+}
+
+int32_t FunctionCode::result_in_place(const llvm::InsertElementInst& i) {
+  const Value* whole = i.getOperand(0);
+  const auto left = left_.find(whole);
+  const auto uses =
+      left != left_.end() && left->second == 1 && !room_of_.contains(whole) ? uses_in_block(i) : std::nullopt;
+  if (!uses || *uses == 0) return result(i);
+  left_.erase(left);
+  left_[&i] = *uses;
+  return slots_[&i] = slots_[whole];
+}
+
 void FunctionCode::release_operands(const llvm::Instruction& i) {
   if (!is_alias(i) && !llvm::isa<llvm::PHINode>(i))
     for (const Value* operand : i.operands()) {
-      const Value* root = root_of(operand);
+      const Value* root = root_of(operand).first;
       auto it = left_.find(root);
       if (it == left_.end() || --it->second > 0) continue;
-      frame_.release(slots_[root], bytes_of_value(root->getType()));
       left_.erase(it);
+      if (const auto shared = room_of_.find(root); shared == room_of_.end())
+        frame_.release(slots_[root], bytes_of_value(root->getType()));
+      else if (Room& room = rooms_[shared->second]; --room.values == 0)
+        frame_.release(room.at, room.bytes);
     }
   frame_.release_temporaries();
 }

@@ -11,8 +11,9 @@
 
 namespace tegula::emulator::bytecode {
 
-/// Its result has the very bits of its operand, or the first of them.
-bool is_alias(const llvm::Instruction& i);
+/// Where in its operand the result lies, if it is some of the operand's very bits: so many bytes behind the begin.
+std::optional<int32_t> alias_offset(const llvm::Instruction& i);
+inline bool is_alias(const llvm::Instruction& i) { return alias_offset(i).has_value(); }
 
 /// Values that one block alone uses share room.
 class FunctionCode {
@@ -33,10 +34,16 @@ class FunctionCode {
   int32_t read(const llvm::Value* value);
   /// Where the instruction's result goes; to be asked for behind its operands.
   int32_t result(const llvm::Instruction& i);
+  /// Where an array of so many bytes goes whose parts, so many bytes behind its begin, these instructions' results are.
+  int32_t results(llvm::ArrayRef<std::pair<const llvm::LoadInst*, int32_t>> parts, uint32_t bytes);
+  /// In place of the vector that it changes, which nobody else reads.
+  int32_t result_in_place(const llvm::InsertElementInst& i);
   /// Where what the function returns lies until it does.
   int32_t returned() const { return function_.result; }
   /// How far from the frame's begin what the pointer points to lies; none if that is elsewhere.
   std::optional<int32_t> frame_offset(const llvm::Value* pointer);
+  /// The array in the frame that the pointer points into, so many bytes behind its begin; null if it points elsewhere.
+  const llvm::AllocaInst* array_of(const llvm::Value* pointer, int32_t* offset = nullptr) const;
   /// Behind each instruction: what nobody reads any more leaves its room.
   void release_operands(const llvm::Instruction& i);
 
@@ -51,6 +58,13 @@ class FunctionCode {
   FrameMaker frame_;
   llvm::DenseMap<const llvm::Value*, int32_t> slots_;
   llvm::DenseMap<const llvm::Value*, uint32_t> left_;  ///< uses to come of what one block alone uses
+  struct Room {
+    int32_t at;
+    uint32_t bytes;
+    uint32_t values;  ///< in it that have uses to come
+  };
+  std::vector<Room> rooms_;                             ///< that several values share
+  llvm::DenseMap<const llvm::Value*, size_t> room_of_;  ///< of the values in them
 };
 
 }  // namespace tegula::emulator::bytecode

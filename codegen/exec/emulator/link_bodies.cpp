@@ -119,6 +119,8 @@ class Bodies {
     auto callee = module_.getOrInsertFunction(kBodyPrefix + info.body, llvm::FunctionType::get(result, args, false));
     auto* f = llvm::cast<Function>(callee.getCallee());
     f->setDoesNotThrow();
+    for (unsigned i = s.result.count ? 1 : 0; i < args.size(); ++i)
+      if (args[i] == pointer) f->addParamAttr(i, llvm::Attribute::ReadOnly);
     if (pure && !convergent) {
       // Of several numbers it takes or gives the places alone.
       const bool by_place = llvm::is_contained(args, pointer);

@@ -1,6 +1,7 @@
 #include "codegen/exec/emulator/to_bytecode.h"
 
 #include <llvm/ADT/MapVector.h>
+#include <llvm/ADT/Sequence.h>
 #include <llvm/IR/IntrinsicInst.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 
 #include "codegen/exec/emulator/bytecode_function.h"
 #include "codegen/exec/emulator/bytecode_operations.h"
+#include "codegen/exec/emulator/call_arrays.h"
 #include "codegen/exec/emulator/elementwise.h"
 #include "codegen/exec/emulator/lane_segments.h"
 #include "codegen/exec/emulator/link_bodies.h"
@@ -28,12 +30,14 @@ using llvm::Value;
 /// Makes the code of one function.
 class FunctionMaker : private FunctionCode {
  public:
-  FunctionMaker(ModuleMaker& module, const llvm::Function& from) : FunctionCode(module, from), from_(from) {}
+  FunctionMaker(ModuleMaker& module, const llvm::Function& from)
+      : FunctionCode(module, from), from_(from), arrays_(from, module.layout) {}
 
   Function make() {
     for (const BasicBlock& block : from_) {
       starts_[&block] = position();
       for (const llvm::Instruction& i : block) {
+        if (const auto* store = llvm::dyn_cast<llvm::StoreInst>(&i); store && arrays_.is_taken(*store)) continue;
         translate(i);
         release_operands(i);
       }
@@ -200,7 +204,7 @@ class FunctionMaker : private FunctionCode {
   // ---- Memory
 
   void step(const llvm::GetElementPtrInst& i) {
-    if (frame_offset(&i)) return;
+    if (array_of(&i)) return;
     const auto& access = llvm::cast<llvm::GEPOperator>(i);
     if (i.getType()->isVectorTy()) return step_vector(i);
     llvm::SmallMapVector<Value*, llvm::APInt, 4> variable;
@@ -245,6 +249,7 @@ class FunctionMaker : private FunctionCode {
 
   void load(const llvm::LoadInst& i) {
     if (!i.isSimple()) throw Missing();
+    if (arrays_.is_given(i)) return;
     const uint32_t bytes = bytes_in_memory(i.getType());
     if (const auto offset = frame_offset(i.getPointerOperand())) return move(result(i), *offset, bytes);
     const int32_t address = read(i.getPointerOperand());
@@ -289,9 +294,7 @@ class FunctionMaker : private FunctionCode {
     const Value* whole = i.getOperand(0);
     int32_t offset = 0;
     const Value* inserted = nullptr;
-    if (llvm::isa<llvm::ExtractElementInst>(i)) {
-      offset = offset_of(whole->getType(), i.getOperand(1));
-    } else if (llvm::isa<llvm::InsertElementInst>(i)) {
+    if (llvm::isa<llvm::InsertElementInst>(i)) {
       offset = offset_of(whole->getType(), i.getOperand(2));
       inserted = i.getOperand(1);
     } else if (const auto* extract = llvm::dyn_cast<llvm::ExtractValueInst>(&i)) {
@@ -301,9 +304,11 @@ class FunctionMaker : private FunctionCode {
       inserted = i.getOperand(1);
     }
     const bool nothing = llvm::isa<llvm::UndefValue>(whole);
-    const int32_t from = nothing && inserted ? 0 : read(whole), value = inserted ? read(inserted) : 0, to = result(i);
+    const int32_t from = nothing && inserted ? 0 : read(whole), value = inserted ? read(inserted) : 0;
+    const auto* element = llvm::dyn_cast<llvm::InsertElementInst>(&i);
+    const int32_t to = element ? result_in_place(*element) : result(i);
     if (!inserted) return move(to, from + offset, bytes_of_value(i.getType()));
-    if (!nothing) move(to, from, bytes_of_value(i.getType()));
+    if (!nothing && to != from) move(to, from, bytes_of_value(i.getType()));
     move(to + offset, value, bytes_of_value(inserted->getType()));
   }
 
@@ -342,9 +347,36 @@ class FunctionMaker : private FunctionCode {
     const HwBody* body = find_body(callee->getName().str());
     if (!body) throw Missing();
     BodyCall call{body, {}, 0};
-    for (const Value* argument : i.args()) call.operands.push_back(operand_of(argument));
+    for (const Value* argument : i.args()) {
+      if (const auto* stores = arrays_.taken(i, argument))
+        call.operands.push_back({Operand::Address, place_of(*stores)});
+      else if (const auto* loads = arrays_.given(i, argument))
+        call.operands.push_back({Operand::Address, results(*loads, bytes_of_array(argument))});
+      else
+        call.operands.push_back(operand_of(argument));
+    }
     if (!i.getType()->isVoidTy()) call.result = result(i);
     emit({.code = Code::Body, .a = module().add(std::move(call))});
+    for (const Value* argument : i.args())
+      if (const auto* stores = arrays_.taken(i, argument))
+        for (const llvm::StoreInst* store : *stores) release_operands(*store);
+  }
+
+  uint32_t bytes_of_array(const Value* array) {
+    return uint32_t(module().layout.getTypeAllocSize(llvm::cast<llvm::AllocaInst>(array)->getAllocatedType()));
+  }
+
+  /// Where the numbers lie that the stores put into an array: where they are already, if that is one behind another.
+  int32_t place_of(const CallArrays::Stores& stores) {
+    const uint32_t bytes = bytes_in_memory(stores[0]->getValueOperand()->getType());
+    llvm::SmallVector<int32_t, 8> at;
+    for (const llvm::StoreInst* store : stores) at.push_back(read(store->getValueOperand()));
+    auto behind = [&](size_t n) { return at[n] == at[0] + int32_t(n * bytes); };
+    const auto numbers = llvm::seq<size_t>(0, at.size());
+    if (llvm::all_of(numbers, behind)) return at[0];
+    const int32_t to = frame().temporary(uint32_t(at.size()) * bytes);
+    for (size_t n : numbers) move(to + int32_t(n * bytes), at[n], bytes);
+    return to;
   }
 
   Operand operand_of(const Value* value) {
@@ -451,8 +483,10 @@ class FunctionMaker : private FunctionCode {
     for (size_t n = 0; n < copies.size(); ++n) {
       Copy& copy = copies[n];
       // Read behind a write of an earlier one.
-      if (std::none_of(copies.begin(), copies.begin() + ptrdiff_t(n), [&](const Copy& c) { return c.to == copy.from; }))
-        continue;
+      auto overwrites = [&](const Copy& c) {
+        return c.to < copy.from + int32_t(copy.bytes) && copy.from < c.to + int32_t(c.bytes);
+      };
+      if (std::none_of(copies.begin(), copies.begin() + ptrdiff_t(n), overwrites)) continue;
       const int32_t kept = frame().temporary(copy.bytes);
       move(kept, copy.from, copy.bytes);
       copy.from = kept;
@@ -501,6 +535,7 @@ class FunctionMaker : private FunctionCode {
   }
 
   const llvm::Function& from_;
+  const CallArrays arrays_;
   uint32_t callees_bytes_ = 0;
   llvm::DenseMap<const BasicBlock*, int32_t> starts_;
   struct Jump {

@@ -216,5 +216,78 @@ TEST(Tiers, Conversions) {
   }
 }
 
+// Parts of vectors and numbers that bodies take and give in arrays, which the interpreter leaves where they are,
+// through a loop that exchanges them.
+TEST(Tiers, PartsOfValuesThroughLoops) {
+  const std::string body = R"(
+  br label %begin
+begin:
+  %lane = call i32 @tegula.hw.thread_id()
+  %at = mul i32 %lane, 4
+  %from = getelementptr i32, ptr addrspace(1) %in, i32 %at
+  br label %loop
+loop:
+  %i = phi i32 [ 0, %begin ], [ %next, %loop ]
+  %v = phi <4 x i32> [ <i32 1, i32 2, i32 3, i32 4>, %begin ], [ %w, %loop ]
+  %s = phi i32 [ %lane, %begin ], [ %e1, %loop ]
+  %t = phi i32 [ 7, %begin ], [ %s, %loop ]
+  %u = phi i32 [ 11, %begin ], [ %g2, %loop ]
+  %g = call {i32, i32, i32, i32} @tegula.hw.ld_global_v4b32(ptr addrspace(1) %from, i32 0, i32 0, i32 0, i32 0, i1 true, i32 2)
+  %g0 = extractvalue {i32, i32, i32, i32} %g, 0
+  %g1 = extractvalue {i32, i32, i32, i32} %g, 1
+  %g2 = extractvalue {i32, i32, i32, i32} %g, 2
+  %g3 = extractvalue {i32, i32, i32, i32} %g, 3
+  %h = call {i32, i32, i32, i32} @tegula.hw.ld_global_v4b32(ptr addrspace(1) %from, i32 %g3, i32 %u, i32 %g1, i32 %g0, i1 false, i32 2)
+  %h0 = extractvalue {i32, i32, i32, i32} %h, 0
+  %h1 = extractvalue {i32, i32, i32, i32} %h, 1
+  %h3 = extractvalue {i32, i32, i32, i32} %h, 3
+  %e0 = extractelement <4 x i32> %v, i32 0
+  %e1 = extractelement <4 x i32> %v, i32 1
+  %e3 = extractelement <4 x i32> %v, i32 3
+  %a = insertelement <4 x i32> poison, i32 %e3, i32 0
+  %b = insertelement <4 x i32> %a, i32 %e0, i32 1
+  %c = insertelement <4 x i32> %b, i32 %s, i32 2
+  %d = insertelement <4 x i32> %c, i32 %h0, i32 2
+  %w0 = insertelement <4 x i32> %c, i32 %t, i32 3
+  %w1 = add <4 x i32> %w0, %v
+  %sums = insertelement <4 x i32> %w1, i32 %h3, i32 0
+  %d2 = extractelement <4 x i32> %d, i32 2
+  %more0 = add i32 %d2, %h1
+  %w = insertelement <4 x i32> %sums, i32 %more0, i32 2
+  %to.n = mul i32 %i, 128
+  %to.i = add i32 %to.n, %at
+  %to = getelementptr i32, ptr addrspace(1) %out, i32 %to.i
+  call void @tegula.hw.st_global_v4b32(ptr addrspace(1) %to, i32 %s, i32 %g0, i32 %g1, i32 %e1, i1 true, i32 3)
+  %to2 = getelementptr i32, ptr addrspace(1) %to, i32 1152
+  call void @tegula.hw.st_global_v4b32(ptr addrspace(1) %to2, i32 %g0, i32 %g1, i32 %g2, i32 %g3, i1 true, i32 3)
+  %next = add i32 %i, 1
+  %again = icmp ult i32 %next, 9
+  br i1 %again, label %loop, label %end
+end:
+  %l0 = extractelement <4 x i32> %v, i32 2
+  %last = getelementptr i32, ptr addrspace(1) %out, i32 2304
+  %place = getelementptr i32, ptr addrspace(1) %last, i32 %at
+  call void @tegula.hw.st_global_v4b32(ptr addrspace(1) %place, i32 %l0, i32 %e1, i32 %u, i32 %h3, i1 true, i32 4)
+  ret void)";
+  std::string declarations;
+  for (const char* line :
+       {"declare {i32, i32, i32, i32} @tegula.hw.ld_global_v4b32(ptr addrspace(1), i32, i32, i32, i32, i1, i32)\n",
+        "declare void @tegula.hw.st_global_v4b32(ptr addrspace(1), i32, i32, i32, i32, i1, i32)\n"})
+    if (std::string_view(kDeclarations).find(line) == std::string_view::npos) declarations += line;
+  const KernelImage image = make_image({pointer("in", Elem::I32), pointer("out", Elem::I32)}, body, 1, 0, declarations);
+  std::vector<uint32_t> numbers(128);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = uint32_t(i * 2654435761u);
+  auto results = [&](bool optimised) {
+    auto device = make_emulator({.threads = 1, .optimised_at_once = optimised, .keep_code = false});
+    auto kernel = device->load(image);
+    Array<uint32_t> in(*device, numbers), out(*device, 19 * numbers.size());
+    launch(*kernel, {1}, in.address(), out.address());
+    return out.values();
+  };
+  const std::vector<uint32_t> quick = results(false);
+  EXPECT_EQ(quick, results(true));
+  EXPECT_EQ(std::vector(quick.begin() + 1152, quick.begin() + 1280), numbers);
+}
+
 }  // namespace
 }  // namespace tegula
