@@ -94,23 +94,31 @@ Function FunctionCode::finish(uint32_t callees_bytes) {
   return std::move(function_);
 }
 
+namespace {
+
+struct MoveOf {
+  uint32_t bytes;
+  Code code;
+};
+constexpr MoveOf kMoves[] = {
+    {1, Code::Move8}, {2, Code::Move16}, {4, Code::Move32}, {8, Code::Move64}, {16, Code::Move128}};
+
+}  // namespace
+
 void FunctionCode::move(int32_t to, int32_t from, uint32_t bytes) {
-  switch (bytes) {
-    case 1:
-      emit({.code = Code::Move8, .to = to, .a = from});
-      break;
-    case 2:
-      emit({.code = Code::Move16, .to = to, .a = from});
-      break;
-    case 4:
-      emit({.code = Code::Move32, .to = to, .a = from});
-      break;
-    case 8:
-      emit({.code = Code::Move64, .to = to, .a = from});
-      break;
-    default:
-      emit({.code = Code::Move, .count = bytes, .to = to, .a = from});
+  const MoveOf* row = std::ranges::find(kMoves, bytes, &MoveOf::bytes);
+  const bool is_short = row != std::end(kMoves);
+  if (is_short && bytes < 16 && position() > sequence_) {
+    const Instruction last = function_.code.back();
+    const int32_t more = int32_t(bytes);
+    const bool goes_on = last.code == row->code && to == last.to + more && from == last.a + more;
+    const bool reads_moved = last.to < from + more && from < last.to + more;
+    if (goes_on && !reads_moved) {
+      function_.code.pop_back();
+      return move(last.to, last.a, 2 * bytes);
+    }
   }
+  emit({.code = is_short ? row->code : Code::Move, .count = bytes, .to = to, .a = from});
 }
 
 void FunctionCode::apply(const Computation& computation, uint32_t count, int32_t to, int32_t a, int32_t b, int32_t c) {

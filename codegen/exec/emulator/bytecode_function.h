@@ -27,7 +27,10 @@ class FunctionCode {
   int32_t position() const { return int32_t(function_.code.size()); }
   Instruction& emit(Instruction i) { return function_.code.emplace_back(i); }
   Instruction& instruction(int32_t number) { return function_.code[size_t(number)]; }
+  /// By itself or, where it goes on from where the instruction ahead of it ends, as part of that.
   void move(int32_t to, int32_t from, uint32_t bytes);
+  /// Tells that code may jump to what comes next.
+  int32_t begin_sequence() { return sequence_ = position(); }
   void apply(const Computation& computation, uint32_t count, int32_t to, int32_t a, int32_t b = 0, int32_t c = 0);
 
   /// Where the value lies; emits what makes it lie somewhere.
@@ -55,6 +58,7 @@ class FunctionCode {
 
   ModuleMaker& module_;
   Function function_;
+  int32_t sequence_ = 0;  ///< the instruction that code may jump to last
   FrameMaker frame_;
   llvm::DenseMap<const llvm::Value*, int32_t> slots_;
   llvm::DenseMap<const llvm::Value*, uint32_t> left_;  ///< uses to come of what one block alone uses

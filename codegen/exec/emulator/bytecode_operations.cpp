@@ -110,11 +110,36 @@ std::optional<Code> short_form(Arithmetic operation, Shape shape) {
           return Code::Shl32;
         case Arithmetic::LShr:
           return Code::LShr32;
+        case Arithmetic::Eq:
+          return Code::Eq32;
+        case Arithmetic::Ne:
+          return Code::Ne32;
+        case Arithmetic::Ult:
+          return Code::Ult32;
+        case Arithmetic::Ule:
+          return Code::Ule32;
+        case Arithmetic::Slt:
+          return Code::Slt32;
+        case Arithmetic::Sle:
+          return Code::Sle32;
         default:
           return std::nullopt;
       }
     case Kind::I64:
-      return operation == Arithmetic::Add ? std::optional(Code::Add64) : std::nullopt;
+      switch (operation) {
+        case Arithmetic::Add:
+          return Code::Add64;
+        case Arithmetic::Mul:
+          return Code::Mul64;
+        case Arithmetic::And:
+          return Code::And64;
+        case Arithmetic::Or:
+          return Code::Or64;
+        case Arithmetic::Shl:
+          return Code::Shl64;
+        default:
+          return std::nullopt;
+      }
     case Kind::F32:
       switch (operation) {
         case Arithmetic::FAdd:

@@ -11,8 +11,8 @@
 namespace tegula::emulator::bytecode {
 
 /// Of a function's arrays those of which a block writes each element ahead of each call that takes the array, and
-/// only reads it, and those that a call fills and the rest of its block reads. Such numbers may be handed over where they
-/// lie.
+/// only reads it, and those that a call fills and the rest of its block reads. Such numbers may be handed over where
+/// they lie.
 class CallArrays {
  public:
   CallArrays(const llvm::Function& function, const llvm::DataLayout& layout);

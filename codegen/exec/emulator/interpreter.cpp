@@ -3,6 +3,7 @@
 #include <alloca.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "codegen/exec/emulator/hw_bodies.h"
@@ -12,6 +13,8 @@
 namespace tegula::emulator::bytecode {
 
 namespace {
+
+using Bytes16 = std::array<uint64_t, 2>;
 
 class Interpreter {
  public:
@@ -75,6 +78,12 @@ void Interpreter::run(const Function& function, char* frame) const {
     put<T>(frame + at->to, T(expression));                        \
     TEGULA_NEXT;                                                  \
   }
+#define TEGULA_COMPARE(code, T, comparison)                       \
+  code : {                                                        \
+    const T x = get<T>(frame + at->a), y = get<T>(frame + at->b); \
+    put(frame + at->to, uint8_t(x comparison y));                 \
+    TEGULA_NEXT;                                                  \
+  }
 #define TEGULA_SELECT(code, T)                                                        \
   code:                                                                               \
   put(frame + at->to, get<T>(frame + (get<uint8_t>(frame + at->a) ? at->b : at->c))); \
@@ -102,6 +111,16 @@ void Interpreter::run(const Function& function, char* frame) const {
   TEGULA_OP(Xor32, uint32_t, x ^ y)
   TEGULA_OP(Shl32, uint32_t, x << (y & 31))
   TEGULA_OP(LShr32, uint32_t, x >> (y & 31))
+  TEGULA_OP(Mul64, uint64_t, x * y)
+  TEGULA_OP(And64, uint64_t, x & y)
+  TEGULA_OP(Or64, uint64_t, x | y)
+  TEGULA_OP(Shl64, uint64_t, x << (y & 63))
+  TEGULA_COMPARE(Eq32, uint32_t, ==)
+  TEGULA_COMPARE(Ne32, uint32_t, !=)
+  TEGULA_COMPARE(Ult32, uint32_t, <)
+  TEGULA_COMPARE(Ule32, uint32_t, <=)
+  TEGULA_COMPARE(Slt32, int32_t, <)
+  TEGULA_COMPARE(Sle32, int32_t, <=)
   TEGULA_OP(And1, uint8_t, x & y)
   TEGULA_OP(Or1, uint8_t, x | y)
   TEGULA_OP(Xor1, uint8_t, x ^ y)
@@ -110,6 +129,9 @@ void Interpreter::run(const Function& function, char* frame) const {
   TEGULA_OP(FMul32, float, x* y)
 Fma32:
   put(frame + at->to, std::fma(get<float>(frame + at->a), get<float>(frame + at->b), get<float>(frame + at->c)));
+  TEGULA_NEXT;
+ZExt8To32:
+  put(frame + at->to, uint32_t(get<uint8_t>(frame + at->a)));
   TEGULA_NEXT;
 SExt32To64:
   put(frame + at->to, int64_t(get<int32_t>(frame + at->a)));
@@ -125,6 +147,7 @@ ZExt32To64:
   TEGULA_MOVE(Move16, uint16_t)
   TEGULA_MOVE(Move32, uint32_t)
   TEGULA_MOVE(Move64, uint64_t)
+  TEGULA_MOVE(Move128, Bytes16)
 Apply:
   module_.elementwise[at->function](frame + at->to, frame + at->a, frame + at->b, frame + at->c, at->count);
   TEGULA_NEXT;
@@ -206,6 +229,7 @@ Return:
 #undef TEGULA_GO
 #undef TEGULA_NEXT
 #undef TEGULA_OP
+#undef TEGULA_COMPARE
 #undef TEGULA_SELECT
 #undef TEGULA_MOVE
 #undef TEGULA_LOAD

@@ -35,7 +35,7 @@ class FunctionMaker : private FunctionCode {
 
   Function make() {
     for (const BasicBlock& block : from_) {
-      starts_[&block] = position();
+      starts_[&block] = begin_sequence();
       for (const llvm::Instruction& i : block) {
         if (const auto* store = llvm::dyn_cast<llvm::StoreInst>(&i); store && arrays_.is_taken(*store)) continue;
         translate(i);
@@ -119,6 +119,9 @@ class FunctionMaker : private FunctionCode {
       if (extends) return void(emit({.code = Code::ZExt32To64, .to = at, .a = a}));
       if (i.getOpcode() == llvm::Instruction::SExt) return void(emit({.code = Code::SExt32To64, .to = at, .a = a}));
     }
+    const bool byte = from.kind == Kind::I1 || from.kind == Kind::I8;
+    if (same && !from.vector && byte && to.kind == Kind::I32 && i.getOpcode() == llvm::Instruction::ZExt)
+      return void(emit({.code = Code::ZExt8To32, .to = at, .a = a}));
     auto how = [&]() -> std::optional<Conversion> {
       switch (i.getOpcode()) {
         case llvm::Instruction::Trunc:
@@ -460,7 +463,7 @@ class FunctionMaker : private FunctionCode {
 
   void emit_edges() {
     for (auto [number, field, from, to] : std::exchange(edges_, {})) {
-      instruction(number).*field = position();
+      instruction(number).*field = begin_sequence();
       take_along(*from, *to);
       jumps_.push_back({position(), &Instruction::a, to});
       emit({.code = Code::Jump});
