@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <unordered_map>
 
 #include "codegen/lower/llvm_headers.h"
 #include "codegen/product/plan.h"
@@ -132,15 +133,19 @@ std::optional<HwInfo> row_of_table(std::string_view name) {
 }  // namespace
 
 const HwInfo* find_hw(std::string_view name) {
-  // Rows by name, made when first asked for: a kernel uses few. Nodes of a map stay where they are.
-  static std::map<std::string, HwInfo, std::less<>> rows;
+  // By their names, made when first asked for: a kernel uses few.
+  static std::unordered_map<std::string_view, std::unique_ptr<const HwInfo>> rows;
   static std::mutex mutex;
   std::lock_guard lock(mutex);
-  if (auto it = rows.find(name); it != rows.end()) return &it->second;
+  if (auto it = rows.find(name); it != rows.end()) return it->second.get();
   std::optional<HwInfo> made = row_of_table(name);
   for (const ProductFamily* family : product_families())
     if (!made) made = family->hw_row(std::string(name));
-  return made ? &rows.emplace(name, std::move(*made)).first->second : nullptr;
+  if (!made) return nullptr;
+  auto row = std::make_unique<const HwInfo>(std::move(*made));
+  const std::string_view key = row->name;
+  TEGULA_CHECK(key == name, "row '{}' has the name '{}'", name, key);
+  return rows.emplace(key, std::move(row)).first->second.get();
 }
 
 const HwInfo* hw_of_function(std::string_view function_name, std::string* modifiers) {

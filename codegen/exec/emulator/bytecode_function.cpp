@@ -12,7 +12,6 @@ namespace {
 /// Its result has the very bits of its operand, or the first of them.
 bool has_first_bits(const llvm::Instruction& i) {
   if (llvm::isa<llvm::FreezeInst, llvm::AddrSpaceCastInst>(i)) return true;
-  if (!llvm::isa<llvm::CastInst>(i)) return false;
   const Type *from = i.getOperand(0)->getType(), *to = i.getType();
   if (from->isVectorTy() || to->isVectorTy()) {
     return llvm::isa<llvm::BitCastInst>(i) && !from->getScalarType()->isIntegerTy(1) &&
@@ -35,6 +34,7 @@ bool has_first_bits(const llvm::Instruction& i) {
 }  // namespace
 
 std::optional<int32_t> alias_offset(const llvm::Instruction& i) {
+  if (!i.isCast() && !llvm::isa<llvm::ExtractElementInst, llvm::FreezeInst>(i)) return std::nullopt;  // nearly all
   if (const auto* element = llvm::dyn_cast<llvm::ExtractElementInst>(&i)) {
     const auto* number = llvm::dyn_cast<llvm::ConstantInt>(element->getIndexOperand());
     const Shape shape = shape_of(element->getVectorOperandType());
