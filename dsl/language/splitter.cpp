@@ -73,7 +73,8 @@ class Splitter {
     line_start_ = pos_;
   }
   void skip_comment() {
-    while (pos_ < text_.size() && !at_newline()) ++pos_;
+    const auto ends = [](char c) { return c == '\n' || c == '\r'; };
+    pos_ = size_t(std::find_if(text_.begin() + ptrdiff_t(pos_), text_.end(), ends) - text_.begin());
   }
 
   void start_segment() {
@@ -84,11 +85,15 @@ class Splitter {
     if (is_continuation(text_[pos_])) line_->continuations.push_back(line_->text.size());
     line_->text += text_[pos_++];
   }
-  // Characters of one byte that mean nothing to a line's end.
-  static bool is_plain(char c) { return (is_word_char(c) && !(c & 0x80)) || c == ' ' || c == '.' || c == ','; }
+  // Takes characters of one byte that mean nothing to the end of a line or of a string.
   void take_plain() {
+    static constexpr auto kIsPlain = [] {
+      std::array<bool, 256> plain{};
+      for (int c = 0; c < 0x80; ++c) plain[size_t(c)] = is_word_char(char(c)) || c == ' ' || c == '.' || c == ',';
+      return plain;
+    }();
     size_t end = pos_;
-    while (end < text_.size() && is_plain(text_[end])) ++end;
+    while (end < text_.size() && kIsPlain[static_cast<unsigned char>(text_[end])]) ++end;
     line_->text += text_.substr(pos_, end - pos_);
     pos_ = end;
   }
@@ -239,6 +244,7 @@ class Splitter {
         start_segment();
       } else if (pos_ < text_.size()) {
         take();
+        take_plain();
       }
     }
     error(begin, line_->text.size(), triple ? "unterminated triple-quoted string" : "unterminated string",
