@@ -383,6 +383,12 @@ class Assigner {
     if (!v->def || !is_layout_free(*v->def)) queue_.push_back(v);
     if (auto it = twins_.find(v); it != twins_.end()) assign(it->second, layouts_.at(v));
     if (v->type.is_in_flight()) follow_to_waits(v);
+    share_with_results(v);
+  }
+  /// The results of an op that computes them element by element have one layout, whatever reaches the others.
+  void share_with_results(const Value* v) {
+    if (!v->def || v->def->results.size() < 2 || !(keeps_layout(*v->def) || v->def->info().combines())) return;
+    for (const auto& r : v->def->results) assign(r.get(), layouts_.at(v));
   }
   /// Sums in flight stay in their registers until a wait makes a tile of them. So the wait's result gets their layout
   /// first, before other values that the tile meets can pass theirs to it.

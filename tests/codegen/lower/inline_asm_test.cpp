@@ -73,6 +73,27 @@ def kernel(x, y, integers, maxima, BLOCK: tl.constexpr):
   }
 }
 
+// Stores of its results that want other layouts do not give it two.
+TEST(InlineAsm, ResultsThatAreStoredInTwoWays) {
+  Array<int32_t> out(64 * 32 * 2);
+  run(R"(
+@triton.jit
+def kernel(out):
+    i, j = tl.arange(0, 64)[:, None], tl.arange(0, 32)[None, :]
+    a, b = tl.inline_asm_elementwise('{ add.s32 $0, $2, $3; sub.s32 $1, $2, $3; }', '=&r,=&r,r,r', [i * 5 + j, j * 7],
+                                     (tl.int32, tl.int32), True, 1)
+    tl.store(out + i * 32 + j, a)
+    tl.store(out + 2048 + j * 64 + i, b)
+)",
+      {.num_warps = next_warps()}, {1}, out);
+  const auto got = out.values();
+  for (int i = 0; i < 64; ++i)
+    for (int j = 0; j < 32; ++j) {
+      EXPECT_EQ(got[size_t(i * 32 + j)], i * 5 + j * 8) << i << ", " << j;
+      EXPECT_EQ(got[size_t(2048 + j * 64 + i)], i * 5 - j * 6) << i << ", " << j;
+    }
+}
+
 TEST(InlineAsm, HalvesInPairs) {
   auto x = small_values<float16>(512, 83), y = small_values<float16>(512, 84);
   auto out =
