@@ -29,7 +29,7 @@ std::optional<Access> access_of(const Op& op) {
     case Opcode::Store:
       return Access{.pointers = op.operand(0), .writes = true};
     case Opcode::AtomicRmw:
-      return Access{.pointers = op.operand(0), .writes = true, .atomic = true};
+      return Access{.pointers = op.operand(0), .writes = true, .atomic = op.get(attr::kind)};
     default:
       return std::nullopt;
   }
@@ -37,6 +37,11 @@ std::optional<Access> access_of(const Op& op) {
 
 // Scalars are stored by one thread, always the same one.
 bool by_one_thread(const Access& access) { return access.writes && !access.pointers->type.is_tile(); }
+
+// Whether they leave the same in either order.
+bool commute(const Access& a, const Access& b) {
+  return !a.atomic.empty() && a.atomic == b.atomic && a.atomic != "xchg" && a.atomic != "cas";
+}
 
 // One thread does it for the program, and shows other programs what the program has done.
 bool releases(const Op& op) {
@@ -106,7 +111,7 @@ bool GlobalOrder::is_scattered(const Value* pointers) {
 }
 
 bool GlobalOrder::conflict(const Access& earlier, const Access& later) {
-  if (!(earlier.writes || later.writes) || (earlier.atomic && later.atomic)) return false;
+  if (!(earlier.writes || later.writes) || commute(earlier, later)) return false;
   const bool both_write = earlier.writes && later.writes;
   // Of the same elements a thread accesses its own, or their owner writes them.
   const bool same = earlier.pointers == later.pointers && (!earlier.earlier || (earlier.apart && later.apart));
@@ -114,7 +119,7 @@ bool GlobalOrder::conflict(const Access& earlier, const Access& later) {
   if (both_write && by_one_thread(earlier) && by_one_thread(later)) return false;
   const Value *a = base_of(earlier.pointers), *b = base_of(later.pointers);
   if (a && b && a != b) return false;
-  if (both_write && earlier.earlier && !earlier.atomic && !later.atomic)
+  if (both_write && earlier.earlier && earlier.atomic.empty() == later.atomic.empty())
     return is_scattered(earlier.pointers) || is_scattered(later.pointers);
   return true;
 }

@@ -2,13 +2,15 @@
 //
 // The language has one order for a program: a load sees what the program has stored before, a store does not change
 // what the program has loaded before, and the later one of two stores is what stays. Threads keep that order for what
-// they access themselves; where one thread accesses what another one stores, a barrier is needed. Two limits, which
-// docs/language.md gives too: pointers that follow from different parameters are taken not to overlap, and the stores
-// of a loop's iterations are ordered only where addresses come from memory or are the same in each iteration.
+// they access themselves; where one thread accesses what another one stores, a barrier is needed. Three limits, which
+// docs/language.md gives too: pointers that follow from different parameters are taken not to overlap, the stores
+// of a loop's iterations are ordered only where addresses come from memory or are the same in each iteration, and
+// atomic operations of one kind that leave the same in any order have none.
 #pragma once
 
 #include <map>
 #include <set>
+#include <string>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -25,7 +27,8 @@ struct GlobalAccesses {
     bool earlier = false;  ///< in an iteration before, where the pointers were others
     bool apart = false;    ///< iterations access different elements by these pointers
     const ir::Value* pointers = nullptr;
-    bool writes = false, atomic = false;
+    bool writes = false;
+    std::string atomic = "";  ///< the kind of an atomic operation
     auto operator<=>(const Access&) const = default;
   };
   /// Two accesses of each group are enough: an access that conflicts with any access of the group conflicts with one of
@@ -67,9 +70,10 @@ class GlobalOrder {
   std::unordered_map<const ir::Value*, bool> scattered_;
   std::map<std::pair<const ir::Op*, const ir::Value*>, bool> varies_;
   std::map<std::tuple<const ir::Op*, const ir::Value*, const ir::Value*>, bool> apart_;
-  /// The key of a group of accesses: the base pointer; whether they write, are atomic, are tiles, depend on loaded
-  /// data, differ between iterations; the innermost loop; and in which of the enclosing loops the pointers vary.
-  using Group = std::tuple<const ir::Value*, bool, bool, bool, bool, bool, const ir::Op*, std::vector<bool>>;
+  /// The key of a group of accesses: the base pointer; whether they write, their atomic kind, whether they are tiles,
+  /// depend on loaded data, differ between iterations; the innermost loop; and in which of the enclosing loops the
+  /// pointers vary.
+  using Group = std::tuple<const ir::Value*, bool, std::string, bool, bool, bool, const ir::Op*, std::vector<bool>>;
   std::map<Group, int> groups_;
 };
 
