@@ -1,4 +1,4 @@
-"""One case: what a kernel gives on the emulator beside the reference."""
+"""One case: what a kernel gives on the emulator, or on a GPU, beside the reference."""
 
 import functools
 import pathlib
@@ -42,15 +42,43 @@ def sent(array):
     return encoded(array["seed"], array["type"], array["fill"], array["length"])
 
 
+class Room:
+    """An array as the kernel gets it, within one that has guards and begins at `offset` elements: the host's memory, which
+    the emulator accesses, or a copy in a GPU's."""
+
+    def __init__(self, array, device=None):
+        t = BY_NAME[array["type"]]
+        item = storage(t).itemsize
+        self.raw = np.zeros((array["length"] + 2 * GUARD) * item + 2 * ALIGNMENT, np.uint8)
+        base = 0 if device else self.raw.ctypes.data  # GPUs' memory is aligned
+        self.begin = -(base + GUARD * item) % ALIGNMENT + GUARD * item + array["offset"] * item
+        self.end = self.begin + array["length"] * item
+        self.view = self.raw[self.begin:self.end].view(storage(t))
+        self.view[:] = sent(array)
+        self.copy = device and device.array(self.raw)
+        if device:
+            self.__cuda_array_interface__ = {
+                "shape": self.view.shape,
+                "typestr": self.view.dtype.str,
+                "data": (self.copy.address + self.begin, False),
+                "version": 3
+            }
+
+    def argument(self, type_):
+        return tegula.reinterpret(self if self.copy else self.view, type_)
+
+    def fetch(self):
+        """What the kernel left; says where it wrote beside the array (the emulator refuses to)."""
+        if not self.copy:
+            return None
+        self.copy.copy_to(self.raw)
+        outside = np.concatenate([self.raw[:self.begin], self.raw[self.end:]])
+        return None if not outside.any() else f"{np.count_nonzero(outside)} bytes beside the array are written"
+
+
 def in_memory(array):
-    """The array as the kernel gets it, within one that has guards and begins at `offset` elements."""
-    t = BY_NAME[array["type"]]
-    item = storage(t).itemsize
-    raw = np.zeros((array["length"] + 2 * GUARD) * item + 2 * ALIGNMENT, np.uint8)
-    begin = -(raw.ctypes.data + GUARD * item) % ALIGNMENT + GUARD * item + array["offset"] * item
-    view = raw[begin:begin + array["length"] * item].view(storage(t))
-    view[:] = sent(array)
-    return view
+    """The array in the host's memory."""
+    return Room(array).view
 
 
 def difference(name, got, before, memory):
@@ -90,21 +118,26 @@ def options_of(case):
 
 def check(case, memories):
     """None if the kernel gives what the reference gave, else (kind, text)."""
-    arrays = {name: in_memory(a) for name, a in case["arrays"].items()}
-    given = {name: tegula.reinterpret(x, case["arrays"][name]["type"]) for name, x in arrays.items()}
+    device = tegula.Device.default()
+    rooms = {name: Room(a, None if device.is_emulator else device) for name, a in case["arrays"].items()}
+    given = {name: room.argument(case["arrays"][name]["type"]) for name, room in rooms.items()}
     try:
         kernel = tegula.parse(HEADER + case["text"], "kernel.py").kernel
         kernel[(case["programs"], )](**given,
                                      **case["numbers"],
                                      **options_of(case))
+        wrong = [f"{name}: {text}" for name, room in rooms.items() if (text := room.fetch())]
     except tegula.Error as error:
-        return type(error).__name__, str(error)
-    wrong = [text for name, x in arrays.items() if (text := difference(name, x, sent(case["arrays"][name]), memories[name]))]
+        is_large = "of shared memory" in str(error).split("\n")[0]  # that large tiles are exchanged in
+        return "refused" if is_large else type(error).__name__, str(error)
+    for name, room in rooms.items():
+        wrong += filter(None, [difference(name, room.view, sent(case["arrays"][name]), memories[name])])
     return ("wrong", "\n".join(wrong)) if wrong else None
 
 
 def verdict(case):
-    """(kind, text) of a case: "right", "wrong", "undecided", "reference" (it lacks something) or an error's name."""
+    """(kind, text) of a case: "right", "wrong", "undecided", "refused" (too large), "reference" (it lacks something) or an
+    error's name."""
     try:
         memories = expected(case)
     except Undecided as why:

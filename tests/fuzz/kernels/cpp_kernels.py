@@ -39,6 +39,7 @@ OPERATORS = {
     ast.Eq: "==",
     ast.NotEq: "!="
 }
+FUNCTIONS = {ast.FloorDiv: "floordiv", ast.Pow: "power"}
 LOOP_OPTIONS = ["num_stages", "warp_specialize"]  # those of C++; the others change no result
 HOST_TYPES = {
     "float32": "float",
@@ -148,8 +149,9 @@ class Translator:
             return f"{'-' if isinstance(e.op, ast.USub) else '~'}{self.text(e.operand)}"
         if isinstance(e, ast.BinOp):
             left, right = self.text(e.left), self.text(e.right)
-            return f"floordiv({left}, {right})" if isinstance(
-                e.op, ast.FloorDiv) else f"({left} {OPERATORS[type(e.op)]} {right})"
+            if type(e.op) in FUNCTIONS:
+                return f"{FUNCTIONS[type(e.op)]}({left}, {right})"
+            return f"({left} {OPERATORS[type(e.op)]} {right})"
         if isinstance(e, ast.Compare):
             return f"({self.text(e.left)} {OPERATORS[type(e.ops[0])]} {self.text(e.comparators[0])})"
         if isinstance(e, (ast.Tuple, ast.List)):

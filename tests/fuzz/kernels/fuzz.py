@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Random kernels on the emulator beside a reference in double precision.
+"""Random kernels on the emulator, or with TEGULA_DEVICE=gpu on the GPU, beside a reference in double precision.
 
     fuzz.py --seconds 60 [--jobs 2] [--first 1000]    new kernels for so long; what is wrong is made smaller and printed
     fuzz.py --count 200 --first 0                     kernels 0 to 199
@@ -31,7 +31,7 @@ REQUEST = 20  # of them that a process is asked for at once
 SETTINGS = [("sm_90a", 0), ("sm_90a", 1), ("sm_80", 0), ("sm_80", 2), ("sm_90a", 3), ("sm_89", 4)]
 LIMIT = "20s"  # of a launch
 PATIENCE = 60  # seconds for a request, or for a kernel alone
-FINE = ("right", "undecided")
+FINE = ("right", "undecided", "refused")
 REDUCED = 3  # findings that are made smaller
 try:
     import numpy  # noqa: F401
@@ -52,7 +52,7 @@ def environment(seed):
     return {
         **os.environ,
         **({"LD_PRELOAD": allocator} if allocator and "LD_PRELOAD" not in os.environ else {}),
-        "TEGULA_DEVICE": "emulator",
+        "TEGULA_DEVICE": os.environ.get("TEGULA_DEVICE") or "emulator",
         "TEGULA_TARGET": target,
         "TEGULA_EMULATOR_SEED": str(order),
         "TEGULA_EMULATOR_LIMIT": LIMIT,
@@ -75,7 +75,10 @@ def work():
     for line in sys.stdin:
         given = json.loads(line)
         for case in map(generate.case, given) if isinstance(given, list) else [given]:
-            answers.write(json.dumps(check.verdict(case)) + "\n")
+            kind, text = check.verdict(case)
+            answers.write(json.dumps((kind, text)) + "\n")
+            if kind == "DeviceError":  # a GPU's context is lost
+                return answers.close()
         answers.flush()
 
 

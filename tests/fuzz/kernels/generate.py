@@ -3,9 +3,11 @@ in straight lines, loops and branches, and stores all that it has at its end."""
 
 import math
 
-from memory import BITS, FLOAT8, FLOATS, INTEGERS, LENGTH, Memory
+from memory import BITS, FLOAT8, FLOATS, INTEGERS, Memory
+from statements import ORDERS, SCOPES, Statements
 
 MOST = 2048  # elements of a tile
+LARGE = [4096, 8192, 8192, 16384, 3 << 11, 5 << 10, 3 << 12, 5 << 11, 7 << 10]  # elements of tiles that registers do not hold
 ODD_MULTIPLES = [3, 5, 6, 12, 24, 40, 48, 56, 80, 96, 104, 112, 136, 144, 160, 176, 200, 208, 272, 304]
 HELPERS = {
     "largest": ("x, y", "tl.maximum(x, y)"),
@@ -27,7 +29,7 @@ COMMUTATIVE_PAIRS = ["largest_of_pairs", "sums_and_bits"]  # reductions take ele
 PAIRS = COMMUTATIVE_PAIRS + ["affine", "count_and_last"]
 
 
-class Kernel(Memory):
+class Kernel(Memory, Statements):
     """A kernel being written."""
 
     def __init__(self, seed):
@@ -47,6 +49,11 @@ class Kernel(Memory):
         self.types = self.random.sample(INTEGERS + FLOATS * 2, 3)
         self.work = 1  # iterations of the open loops
         self.warps = self.pick(1, 2, 4, 4, 8)
+        self.most, self.large = MOST, None
+        if self.chance(.2):
+            self.large = self.pick(*LARGE)
+            self.most, self.warps, self.products = 2 * self.large, self.pick(1, 1, 1, 2, 4), False
+            self.length = 5 * self.large  # of the arrays
 
     # ---- Names, lines, shapes
 
@@ -58,9 +65,11 @@ class Kernel(Memory):
         self.lines += ["    " * self.depth + line for line in lines]
 
     def shape(self):
+        if self.large:
+            return self.factors(self.large)
         while True:
             shape = tuple(self.pick(*self.extents) for _ in range(self.pick(1, 2, 2, 2, 3)))
-            if math.prod(shape) <= MOST:
+            if math.prod(shape) <= self.most:
                 return shape
 
     def type(self):
@@ -238,8 +247,9 @@ class Kernel(Memory):
                 options += [(f"tl.histogram({source}, 16)", (16, ), "int32")]
         if shape[-1] & (shape[-1] - 1) == 0:
             options += [(f"tl.sort({source}{self.pick('', ', descending=True')})", shape, type_)]
-            options += [(f"tl.gather({source}, ({self.tile(shape, 'int32', 0)}) & {shape[axis] - 1}, {axis})", shape,
-                         type_)] if shape[axis] & (shape[axis] - 1) == 0 else []
+        index = f"({self.tile(shape, 'int32', 0)})"
+        index = f"{index} & {shape[axis] - 1}" if shape[axis] & (shape[axis] - 1) == 0 else f"({index} & 32767) % {shape[axis]}"
+        options += [(f"tl.gather({source}, {index}, {axis})", shape, type_)]
         if type_ in INTEGERS and self.chance(.2):
             return self.along_an_axis_of_pairs(source, shape, type_, axis)
         if less and self.chance(.1):
@@ -281,7 +291,7 @@ class Kernel(Memory):
 
     def rearranged(self):
         """join, split, interleave, cat, permute."""
-        found = [t for t in self.known() if math.prod(t[1]) * 2 <= MOST]
+        found = [t for t in self.known() if math.prod(t[1]) * 2 <= self.most]
         if not found:
             return self.assign()
         source, shape, type_ = self.random.choice(found)
@@ -295,9 +305,11 @@ class Kernel(Memory):
             dim = self.random.randrange(len(shape))
             options += [(f"tl.cat({source}, {partner}, dim={dim})",
                          tuple(2 * n if d == dim else n for d, n in enumerate(shape)))]
+        if len(shape) == 2:
+            options += [(f"tl.trans({source})", shape[::-1])]
         if len(shape) == 3:
             dims = self.random.sample(range(3), 3)
-            options += [(f"tl.permute({source}, {dims})", tuple(shape[d] for d in dims))]
+            options += [(f"tl.permute({source}, {dims})", tuple(shape[d] for d in dims))] * 3
         if shape[-1] == 2 and len(shape) > 1:
             self.put(f"{name}, {name}b = tl.split({source})")
             self.note(name, shape[:-1], type_)
@@ -312,8 +324,8 @@ class Kernel(Memory):
         if not found:
             return self.assign()
         source, shape, type_ = self.random.choice(found)
-        array = self.array(f"mem_{type_}", type_, 8 * LENGTH, "zero")
-        area = 2 * LENGTH  # of a program: what others store there has no order
+        array = self.array(f"mem_{type_}", type_, 8 * self.length, "zero")
+        area = 2 * self.length  # of a program: what others store there has no order
         base = f"{array} + pid * {area}"
         places = self.places_within(area, shape, loads=False)
         mask = f", mask={self.mask(shape)}" if self.chance(.3) else ""
@@ -327,13 +339,13 @@ class Kernel(Memory):
             return self.assign()
         source, shape, type_ = self.random.choice(found)
         kind = "add" if type_ == "float32" else self.pick("add", "max", "min", "xor", "or")
-        array = self.array(f"sum_{kind}_{type_}", type_, LENGTH, "zero")
+        array = self.array(f"sum_{kind}_{type_}", type_, 8 * self.most, "zero")
         places, _ = self.places(shape)
         if self.chance(.3):
             places = f"({self.tile(shape, 'int32', 0)} & 255)"
         mask = f", mask={self.mask(shape)}" if self.chance(.3) else ""
         value = source if type_ != "float32" else f"tl.floor(tl.minimum(tl.maximum({source}, -8.0), 8.0))"
-        self.put(f"tl.atomic_{kind}({array} + {places}, {value}{mask})")
+        self.put(f"tl.atomic_{kind}({array} + {places}, {value}{mask}{self.pick(*ORDERS)}{self.pick(*SCOPES)})")
 
     def product(self):
         """A tl.dot, at times in a loop of its own along K."""
@@ -431,6 +443,10 @@ class Kernel(Memory):
 
     def statement(self, nest):
         kind = self.random.random()
+        if self.large and self.chance(.4):
+            return self.pick(self.reshaped, self.rearranged)()
+        if kind >= .9:
+            return self.pick(self.divided, self.powers, self.assembled, self.exchanged, self.reshaped)()
         if nest and kind < .2:
             return self.loop(nest)
         if nest and kind < .3:
@@ -450,9 +466,10 @@ class Kernel(Memory):
         return self.assign()
 
     def finish(self):
-        """Stores all tiles."""
+        """Stores all tiles; of large ones some, as programs are divided along axes that all that is stored has."""
         ends = {}
-        for name, shape, type_ in self.tiles:
+        stored = self.tiles if not self.large else self.random.sample(self.tiles[:-1], self.pick(0, 0, 1)) + self.tiles[-1:]
+        for name, shape, type_ in stored:
             places, span = self.places(shape, loads=False)
             out = self.array("out_" +
                              type_, type_, 0, "zero") if type_ != "int1" else self.array("out_int8", "int8", 0, "zero")
@@ -472,8 +489,8 @@ class Kernel(Memory):
             name, shape, type_ = self.new_name("x"), self.shape(), self.pick(*self.types)
             self.put(f"{name} = {self.load(shape, type_)}")
             self.note(name, shape, type_)
-        for _ in range(self.pick(2, 4, 6, 8)):
-            self.statement(2)
+        for _ in range(self.pick(2, 4, 6, 8) if not self.large else self.pick(1, 2, 3)):
+            self.statement(2 if not self.large else self.pick(0, 0, 0, 1))
         self.finish()
         names = [*self.arrays, *self.numbers]
         self.random.shuffle(names)

@@ -20,6 +20,7 @@ class Memory:
         self.random = random.Random(seed)
         self.counters = []  # of the loops that are open
         self.arrays = {}
+        self.length = LENGTH
         self.numbers = {name: self.pick(0, 1, 2, 3, 4, 5) for name in "nm"}  # by the names of parameters
 
     def chance(self, p):
@@ -28,11 +29,11 @@ class Memory:
     def pick(self, *choices):
         return self.random.choice(choices)
 
-    def array(self, name, type_, length=LENGTH, fill="small"):
+    def array(self, name, type_, length=None, fill="small"):
         if name not in self.arrays:
             self.arrays[name] = {
                 "type": type_,
-                "length": length,
+                "length": length or self.length,
                 "fill": fill,
                 "offset": self.pick(0, 0, 0, 1, 3, 8),
                 "seed": self.random.randrange(1000)
@@ -93,11 +94,11 @@ class Memory:
     def load(self, shape, type_):
         if type_ == "int1":
             return f"({self.load(shape, 'int32')} > {self.pick(-3, 0, 2)})"
-        places = self.places_within(LENGTH - MOST_OFFSET, shape)
+        places = self.places_within(self.length - MOST_OFFSET, shape)
         offset = self.pick("", "", f" + {self.pick(1, 4, 16, 64)}", " + n * 16", " + m", " + pid * 32",
                            *(f" + {k} * {self.pick(8, 16, 128)}" for k in self.counters))
         array = self.array(f"in_{type_}{self.pick('', '', '_b')}", type_)
-        if type_ not in FLOAT8 and len(shape) == 2 and self.chance(.12):
+        if type_ not in FLOAT8 and len(shape) == 2 and (shape[0] + 5) * (shape[1] + 20) <= self.length and self.chance(.12):
             return self.load_block(array, shape)
         options = ""
         if self.chance(.35):

@@ -73,29 +73,35 @@ def used_parameters(case):
 def simpler_options(case):
     for name, least in (("programs", 1), ("num_stages", 1), ("num_warps", 1), ("maxnreg", 0), ("num_ctas", 1)):
         if case.get(name, least) != least:
-            yield {**case, name: least}
+            yield lambda n=name, l=least: {**case, n: l}
     for name, array in case["arrays"].items():
         if array["offset"]:
-            yield {**case, "arrays": {**case["arrays"], name: {**array, "offset": 0}}}
+            yield lambda n=name, a=array: {**case, "arrays": {**case["arrays"], n: {**a, "offset": 0}}}
+
+
+def with_change(case, change):
+    changed = ast.parse(case["text"])  # quicker than a copy
+    change(changed)
+    return {**case, "text": ast.unparse(ast.fix_missing_locations(changed)) + "\n"}
 
 
 def simpler_texts(case):
     tree = ast.parse(case["text"])
-    for change in [*statements_removed(tree), *expressions_simplified(tree)]:
-        changed = copy.deepcopy(tree)
-        change(changed)
-        yield {**case, "text": ast.unparse(ast.fix_missing_locations(changed)) + "\n"}
+    for change in (*statements_removed(tree), *expressions_simplified(tree)):
+        yield lambda c=change: with_change(case, c)
 
 
 def reduced(case, still_wrong, out_of_time):
     """The smallest case found of which still_wrong(case) holds, before out_of_time() does."""
     progress = True
     while progress and not out_of_time():
-        progress = False
-        for simpler in (*simpler_options(case), *simpler_texts(case)):
-            if out_of_time():
-                break
+        progress, at = False, 0
+        changes = [*simpler_options(case), *simpler_texts(case)]
+        while at < len(changes) and not out_of_time():
+            simpler = changes[at]()
             if len(simpler["text"]) <= len(case["text"]) and simpler != case and still_wrong(simpler):
                 case, progress = simpler, True
-                break
+                changes = [*simpler_options(case), *simpler_texts(case)]  # those ahead have been tried on what was
+            else:
+                at += 1
     return used_parameters(case)

@@ -5,6 +5,7 @@ import builtins
 
 import numpy as np
 
+from assembly import inline_asm_elementwise  # noqa: F401
 from element_types import BY_NAME, TF32, Undecided, bfloat16, float32, int1, int32, round_to, uint32
 from values import (Tile, add, as_shape, as_value, broadcast_to, cast, convert, is_number, number, operands, rounded, some, trans,
                     unit_of)
@@ -148,11 +149,15 @@ def twice(few, all_):
 
 
 def atomic(function):
-    """Of integers, and of floats whose sums are exact: the order is not known. Gives nothing."""
+    """Of integers, and of floats whose sums are exact: the order is not known. Gives what was there where no element is
+    accessed twice."""
 
     def apply(pointer, value, mask=None, sem=None, scope=None):
         memory = pointer.memory
         at, keep = pointer.under(mask)
+        old = None
+        if memory.slack is None and np.unique(at).size == at.size:
+            old = Tile(memory.type, memory.value[at if keep is None else np.where(keep, at, 0)])
         value = broadcast_to(as_value(value, memory.type), at.shape)
         if not value.exact:
             raise Undecided("an atomic operation on a number within bounds")
@@ -161,12 +166,33 @@ def atomic(function):
         memory.written = True
         if memory.type.is_float and np.any(round_to(memory.value, memory.type) != memory.value):
             raise Undecided("an atomic sum that is rounded")
+        return old
 
     return apply
 
 
 atomic_add, atomic_max, atomic_min = atomic(np.add), atomic(np.maximum), atomic(np.minimum)
 atomic_and, atomic_or, atomic_xor = atomic(np.bitwise_and), atomic(np.bitwise_or), atomic(np.bitwise_xor)
+
+
+class Exchange:
+    """As numpy's functions have it."""
+
+    @staticmethod
+    def at(array, places, values):
+        array[places] = values
+
+
+atomic_xchg = atomic(Exchange)
+
+
+def atomic_cas(pointer, cmp, val, sem=None, scope=None):
+    memory = pointer.memory
+    at, _ = pointer.under(None)
+    old = memory.value[at]
+    equal = old == broadcast_to(as_value(cmp, memory.type), at.shape).value
+    atomic_xchg(pointer, val, Tile(int1, equal))
+    return Tile(memory.type, old) if np.unique(at).size == at.size else None
 
 
 def debug_barrier():

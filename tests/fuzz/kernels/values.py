@@ -72,6 +72,9 @@ class Tile:
     def __neg__(self):
         return self.moved(lambda x: x) * -1 if self.type.is_float else 0 - self
 
+    def __pow__(self, exponent):
+        return power(self, exponent)
+
     def __invert__(self):
         return Tile(self.type, ~self.value)
 
@@ -181,6 +184,21 @@ def multiply(x, y):
     if t is int1:
         raise Undecided("arithmetic on int1")
     return Tile(t, x.value * y.value)
+
+
+def product_of_power(x, y):
+    """A product that no sum contracts."""
+    value = x.value * y.value
+    bound = bound_of(x, y, lambda: np.abs(x.value) * y.bound + np.abs(y.value) * x.bound + x.bound * y.bound)
+    return rounded(value, bound, x.type)
+
+
+def power(x, exponent):
+    """Of floats, to known exponents from 1 to 4: products of rounded squares."""
+    if not x.type.is_float or x.type.bits < 32:
+        raise Undecided("a power of another type")
+    square = product_of_power(x, x)
+    return {1: lambda: x, 2: lambda: square, 3: lambda: product_of_power(square, x), 4: lambda: product_of_power(square, square)}[exponent]()
 
 
 def divide(x, y):
