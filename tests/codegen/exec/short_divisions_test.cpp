@@ -4,13 +4,11 @@
 
 #include <limits>
 #include <random>
-#include <regex>
-#include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "dsl/tegula.h"
+#include "tests/ptx_registers.h"
 
 namespace tegula {
 namespace {
@@ -124,30 +122,6 @@ def wrapped(out_ptr, start, n):
     }
 }
 
-// The first register in PTX that is read ahead of what sets it, in the order of the text; empty if there is none.
-std::string read_too_early(const std::string& ptx) {
-  std::set<std::string> known;
-  std::istringstream lines(ptx);
-  const std::regex name("%(?:r|rd|p|f|fd|rs)[0-9]+");
-  bool is_body = false;
-  for (std::string line; std::getline(lines, line);) {
-    is_body |= line.starts_with("$L__func_begin");
-    if (!is_body || line.find(".reg") != line.npos || line.starts_with("\t//")) continue;
-    const bool sets = !std::regex_search(line, std::regex("^\\s*(@|st\\.|bra|bar|red)"));
-    // What an instruction sets comes first, in braces if these are several.
-    const size_t end_of_set = sets ? line.find(line.find('{') < line.find('%') ? '}' : ',') : 0;
-    std::vector<std::string> set;
-    for (std::sregex_iterator i(line.begin(), line.end(), name), end; i != end; ++i) {
-      if (sets && size_t(i->position()) < end_of_set)
-        set.push_back(i->str());
-      else if (!known.contains(i->str()))
-        return i->str() + " in" + line;
-    }
-    known.insert(set.begin(), set.end());
-  }
-  return "";
-}
-
 // A division of a group may be an operand's operand of another one, right behind the first.
 TEST(ShortDivisions, OperandsOfAGroupStandAheadOfIt) {
   const char* text = R"(
@@ -176,7 +150,7 @@ def kernel(out_ptr, x_ptr, n, FORM: tl.constexpr):
   for (int64_t form : {0, 1, 2}) {
     const LaunchOptions options{.constexprs = {{"FORM", form}}, .num_warps = 1, .dependent_launch = false};
     const std::string ptx = kernel.compile(types, options, "sm_90a").ptx;
-    EXPECT_EQ(read_too_early(ptx), "") << ptx;
+    EXPECT_EQ(ptx::read_too_early(ptx), "") << ptx;
     for (int64_t n : {int64_t{7}, (int64_t{1} << 40) + 3, int64_t{-1}, int64_t{-9}}) {
       const std::vector<int64_t> x{(int64_t{1} << 36) + 5, 12345};
       Buffer in(*device, x), out(*device, 2 * sizeof(int64_t));

@@ -1,5 +1,6 @@
 // label: unit
 // heavy: Ptx.AcceptedByTheAssemblerWithoutSpills
+// heavy: Ptx.RegistersAreSetBeforeTheyAreRead
 // heavy: Ptx.WaitsForEarlierKernelsBeforeItTouchesMemory Ptx.SameBytesEveryTime
 // The PTX of every kernel text in the tree: an assembler accepts it for every target, nothing spills, equal inputs give
 // equal bytes, and its line table names the user's lines.
@@ -24,6 +25,7 @@
 #include "tests/assembler.h"
 #include "tests/codegen/lower/ptx_support.h"
 #include "tests/in_parallel.h"
+#include "tests/ptx_registers.h"
 #include "tests/run_command.h"
 
 namespace tegula {
@@ -328,6 +330,18 @@ std::vector<std::string> all_ptx() {
   for (const Case& c : kCases)
     if (*c.arguments) texts.push_back(compile(c, c.num_warps, "sm_90a").ptx);
   return texts;
+}
+
+// The emulator does not run what is made of a kernel for GPUs.
+TEST(Ptx, RegistersAreSetBeforeTheyAreRead) {
+  std::vector<std::string> problems(2 * std::size(kCases));
+  in_parallel(problems.size(), [&](size_t i) {
+    const Case& c = kCases[i / 2];
+    const char* target = i % 2 ? "sm_80" : "sm_90a";
+    if (!*c.arguments || (c.only_on && c.only_on != std::string_view(target))) return;
+    problems[i] = ptx::read_too_early(compile(c, c.num_warps, target).ptx);
+  });
+  EXPECT_EQ(fmt::format("{}", fmt::join(problems, "")), "");
 }
 
 // Not a test of its own: what a second process runs for SameBytesEveryTime.
