@@ -1,7 +1,9 @@
 """One case: what a kernel gives on the emulator, or on a GPU, beside the reference."""
 
 import functools
+import os
 import pathlib
+import subprocess
 import sys
 
 import numpy as np
@@ -108,6 +110,30 @@ def expected(case):
     return memories
 
 
+class Registers:
+    """The program that looks through PTX for registers that are read before they are set."""
+
+    def __init__(self, program):
+        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def read_too_early(self, ptx):
+        """Lines of what is wrong, or ""."""
+        text = ptx.encode()
+        self.process.stdin.write(b"%d\n%b" % (len(text), text))
+        self.process.stdin.flush()
+        return self.process.stdout.read(int(self.process.stdout.readline())).decode()
+
+    def close(self):
+        with self.process:  # closes its pipes, and waits
+            self.process.stdin.close()
+
+
+@functools.lru_cache(1)
+def registers():
+    program = os.environ.get("TEGULA_PTX_REGISTERS")
+    return Registers(program) if program else None
+
+
 def options_of(case):
     """Options of the launch; older cases have fewer, and GPUs before sm_90 no clusters."""
     options = {name: case[name] for name in ("num_warps", "num_stages", "maxnreg", "num_ctas") if name in case}
@@ -123,13 +149,15 @@ def check(case, memories):
     given = {name: room.argument(case["arrays"][name]["type"]) for name, room in rooms.items()}
     try:
         kernel = tegula.parse(HEADER + case["text"], "kernel.py").kernel
-        kernel[(case["programs"], )](**given,
-                                     **case["numbers"],
-                                     **options_of(case))
+        launch = {**given, **case["numbers"], **options_of(case)}
+        kernel[(case["programs"], )](**launch)
+        early = registers() and registers().read_too_early(kernel.ptx(**launch))
         wrong = [f"{name}: {text}" for name, room in rooms.items() if (text := room.fetch())]
     except tegula.Error as error:
         is_large = "of shared memory" in str(error).split("\n")[0]  # that large tiles are exchanged in
         return "refused" if is_large else type(error).__name__, str(error)
+    if early:
+        return "registers", early
     for name, room in rooms.items():
         wrong += filter(None, [difference(name, room.view, sent(case["arrays"][name]), memories[name])])
     return ("wrong", "\n".join(wrong)) if wrong else None

@@ -8,7 +8,8 @@
 
 Kernels are numbered: a number gives the kernel, its data and options, the target, and the order of threads. Exits with
 0 if nothing was wrong, with 77 if there is no numpy. Kernels whose result the reference cannot tell are passed over.
-On SIGINT and SIGTERM it ends as when its time is over."""
+On SIGINT and SIGTERM it ends as when its time is over. With --registers FILE, the program ptx_registers of the build
+folder, each kernel is made PTX of too, in which registers are looked for that are read before they are set."""
 
 import argparse
 import collections
@@ -27,7 +28,7 @@ import warnings
 
 HERE = pathlib.Path(__file__).resolve().parent
 BATCH = 200  # kernels with one setting, the same in all of a process
-REQUEST = 20  # of them that a process is asked for at once
+REQUEST = 5 if os.environ.get("TEGULA_DEVICE") == "gpu" else 20  # of them that a process is asked for at once
 SETTINGS = [("sm_90a", 0), ("sm_90a", 1), ("sm_80", 0), ("sm_80", 2), ("sm_90a", 3), ("sm_89", 4)]
 LIMIT = "20s"  # of a launch
 PATIENCE = 60  # seconds for a request, or for a kernel alone
@@ -167,23 +168,21 @@ class Workers:
             self.idle.popleft()[1].close()
 
 
-def run_batch(workers, first, count, out_of_time):
+def run_request(workers, first, count, out_of_time):
     """[(seed, kind, text)] of kernels first, first + 1, ... of one setting."""
-    worker, results, end = workers.take(first), [], first + count
-    for at in range(first, end, REQUEST):
-        if out_of_time():
-            break
-        seeds = list(range(at, min(at + REQUEST, end)))
-        results += [(seed, *verdict) for seed, verdict in zip(seeds, worker.verdicts(seeds))]
+    if out_of_time():
+        return []
+    worker, seeds = workers.take(first), list(range(first, first + count))
+    results = [(seed, *verdict) for seed, verdict in zip(seeds, worker.verdicts(seeds))]
     workers.give(first, worker)
     return results
 
 
-def batches(first, count):
+def requests(first, count):
     """(first, count) of parts that have one setting each."""
     end = first + count
     while first < end:
-        part = min(end, (first // BATCH + 1) * BATCH)
+        part = min(end, first + REQUEST, (first // BATCH + 1) * BATCH)
         yield first, part - first
         first = part
 
@@ -209,8 +208,8 @@ def fuzz(first, count, seconds, jobs, reduced=REDUCED, ended=lambda: False, summ
             note(waiting.popleft().result(), counts, found)
             told()
 
-        for part in batches(first, count):
-            waiting.append(pool.submit(run_batch, workers, *part, out_of_time))
+        for part in requests(first, count):
+            waiting.append(pool.submit(run_request, workers, *part, out_of_time))
             while len(waiting) > 2 * jobs:
                 note_first()
             if out_of_time():
@@ -267,10 +266,13 @@ def main():
     parser.add_argument("--show", type=int, metavar="NUMBER")
     parser.add_argument("--reduce", type=int, metavar="NUMBER")
     parser.add_argument("--summary", type=pathlib.Path, metavar="FILE", help="a file for the last line, kept up to date")
+    parser.add_argument("--registers", type=os.path.abspath, metavar="FILE", help="the program ptx_registers")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.work:
         return work()
+    if given.registers:
+        os.environ["TEGULA_PTX_REGISTERS"] = given.registers  # of the processes that work
     if given.reduce is not None:
         return reduce(given.reduce, max(given.seconds, 60))
     if given.show is not None:

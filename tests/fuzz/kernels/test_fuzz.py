@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import io
+import os
 import pathlib
 import sys
 import unittest
@@ -84,6 +85,14 @@ class Fuzz(unittest.TestCase):
                 round_to(check.np.array([1.0, -beyond]), BY_NAME[name])
             inner = check.np.nextafter(beyond, 0) if name != "bfloat16" else BY_NAME[name].largest
             self.assertEqual(round_to(inner, BY_NAME[name]), BY_NAME[name].largest)
+
+    @unittest.skipUnless("TEGULA_PTX_REGISTERS" in os.environ, "TEGULA_PTX_REGISTERS does not name the program ptx_registers")
+    def test_registers_that_are_read_too_early_are_seen(self):
+        body = "{{\n.reg .b32 %r<2>;\n{}add.s32 %r1, %r0, 1;\nret;\n}}\n"
+        asked = check.Registers(os.environ["TEGULA_PTX_REGISTERS"])
+        for first, told in (("", "k, line 4: %r0 may be read before it is set: add.s32 %r1, %r0, 1;\n"), ("mov.b32 %r0, 1;\n", "")):
+            self.assertEqual(asked.read_too_early(".entry k()\n" + body.format(first)), told)
+        asked.close()
 
     def test_what_is_not_defined_is_left_out(self):
         text = "@triton.jit\ndef kernel(out_int32, n):\n    tl.store(out_int32 + tl.arange(0, 4) * 0, {})\n"
