@@ -1,5 +1,5 @@
-// A check of PTX: each register is set before it is read, on every path. The emulator does not run what the back end makes
-// of a kernel for GPUs, and assemblers take what nothing has set as any value.
+// A check of PTX: each register is set before it is read, on every path. The emulator does not run what the back end
+// makes of a kernel for GPUs, and assemblers take what nothing has set as any value.
 #pragma once
 
 #include <fmt/format.h>
@@ -25,9 +25,10 @@ struct Statement {
   std::vector<int> reads, sets;  ///< registers, by their numbers in the function
   std::map<int, bool> chosen;    ///< registers of `reads` that are read under the predicate `choice`, or its opposite
   int choice = -1;
-  std::vector<size_t> targets;   ///< statements to which it branches
-  bool packs = false;            ///< puts registers side by side in one
-  bool ends = false;             ///< what stands behind it does not follow
+  std::vector<size_t> targets;  ///< statements to which it branches
+  bool is_atomic = false;       ///< an atomic operation, which gives nothing where its mask does not hold
+  bool packs = false;           ///< puts registers side by side in one
+  bool ends = false;            ///< what stands behind it does not follow
 };
 
 struct Function {
@@ -93,7 +94,8 @@ class Reader {
     if (at_ >= ptx_.size()) return false;
     size_t end = at_ + 1;
     const bool is_word = is_part_of_name(ptx_[at_]) || ptx_[at_] == '.';
-    while (is_word && end < ptx_.size() && (is_part_of_name(ptx_[end]) || ptx_[end] == '.' || ptx_.substr(end, 2) == "::"))
+    while (is_word && end < ptx_.size() &&
+           (is_part_of_name(ptx_[end]) || ptx_[end] == '.' || ptx_.substr(end, 2) == "::"))
       end += ptx_[end] == ':' ? 2 : 1;
     token_ = ptx_.substr(at_, end - at_);
     parentheses_ += (token_ == "(") - (token_ == ")");
@@ -174,6 +176,7 @@ class Reader {
     }
     const std::string operation = tokens[first];
     const std::vector<std::string> operands(tokens.begin() + ptrdiff_t(first) + 1, tokens.end());
+    s.is_atomic = operation.starts_with("atom.");
     s.packs = operation.starts_with("prmt.") || (operation.starts_with("mov.") && s.text.find('{') != s.text.npos);
     if (operation == ".branchtargets") tables_[label_] = operands;
     if (operation[0] == '.') return;
@@ -183,7 +186,8 @@ class Reader {
       branches_.push_back({function_->statements.size(), operands, open_});
       s.ends = s.guard < 0;
     }
-    if (s.guard < 0 && (operation == "ret" || operation.starts_with("ret.") || operation == "exit" || operation == "trap"))
+    if (s.guard < 0 &&
+        (operation == "ret" || operation.starts_with("ret.") || operation == "exit" || operation == "trap"))
       s.ends = true;
     function_->statements.push_back(std::move(s));
   }
@@ -191,9 +195,9 @@ class Reader {
   // What an instruction sets is its first operand, unless that is an address: registers in braces, or a value and a
   // predicate with a bar between.
   void read_operands(const std::string& operation, const std::vector<std::string>& operands, Statement& s) {
-    static const std::set<std::string, std::less<>> kWithout = {"bar",    "barrier", "bra",   "brx",       "ret",
-                                                                "exit",   "trap",    "fence", "membar",    "nanosleep",
-                                                                "pmevent", "brkpt",  "setmaxnreg", "griddepcontrol"};
+    static const std::set<std::string, std::less<>> kWithout = {
+        "bar",   "barrier", "bra",       "brx",     "ret",   "exit",       "trap",
+        "fence", "membar",  "nanosleep", "pmevent", "brkpt", "setmaxnreg", "griddepcontrol"};
     const std::string_view stem = std::string_view(operation).substr(0, operation.find('.'));
     bool sets = !kWithout.contains(stem) && !operands.empty() && operands[0] != "[";
     if (stem == "bar" || stem == "barrier") sets = operation.find(".red.") != operation.npos;
@@ -262,30 +266,37 @@ class Reader {
   std::vector<Scope> scopes_;
   std::vector<size_t> open_;
   std::vector<Branch> branches_;
-  std::vector<std::pair<size_t, int>> products_;  ///< of warpgroups, and the predicates under which they read their sums
+  std::vector<std::pair<size_t, int>>
+      products_;  ///< of warpgroups, and the predicates under which they read their sums
   std::map<std::string, std::vector<std::string>> tables_;
   std::string label_;  ///< the last one
 };
 
 /// Which registers a function has set where. Those that an instruction under a predicate sets count as set for
 /// instructions under the same one, as long as nothing sets it anew; for the others too if they were before, or another
-/// instruction sets them under its opposite. A register that nothing sets may be packed beside others: the back end's way to
-/// say that a part of a word has no use.
+/// instruction sets them under its opposite. A register that nothing sets may be packed beside others: the back end's
+/// way to say that a part of a word has no use.
 class Registers {
  public:
-  explicit Registers(const Function& function) : f_(function), begins_(function.statements.size() + 1) {
+  explicit Registers(const Function& function, bool merged_too = true)
+      : f_(function), begins_(function.statements.size() + 1) {
     for (const Statement& s : f_.statements)
       for (const size_t target : s.targets) begins_[target] = true;
     Known first{std::vector<uint64_t>(f_.registers.size() / 64 + 1), {}};
     for (const int r : f_.given) first.add(r);
-    for (const Statement& s : f_.statements) are_set_.insert(s.sets.begin(), s.sets.end());
+    for (const Statement& s : f_.statements)
+      for (const int r : s.sets)
+        if (!are_set_.insert(r).second && !merged_too) first.add(r);
     if (!f_.statements.empty()) known_.emplace(0, std::move(first));
     for (std::set<size_t> open{0}; !open.empty() && !f_.statements.empty();) {
       const size_t block = *open.begin();
       open.erase(open.begin());
-      walk(block, [&](const Statement& s, const Known& here) {
-        for (const size_t target : s.targets) meet(target, here, open);
-      }, [&](size_t behind, const Known& here) { meet(behind, here, open); });
+      walk(
+          block,
+          [&](const Statement& s, const Known& here) {
+            for (const size_t target : s.targets) meet(target, here, open);
+          },
+          [&](size_t behind, const Known& here) { meet(behind, here, open); });
     }
   }
 
@@ -294,12 +305,13 @@ class Registers {
     std::vector<std::string> found;
     std::set<int> told;
     for (const auto& [block, known] : known_)
-      walk(block, [](const Statement&, const Known&) {}, [](size_t, const Known&) {},
-           [&](const Statement& s, int r) {
-             if (found.size() < most && told.insert(r).second)
-               found.push_back(fmt::format("{}, line {}: {} may be read before it is set: {}", f_.name, s.line,
-                                           f_.registers[size_t(r)], s.text));
-           });
+      walk(
+          block, [](const Statement&, const Known&) {}, [](size_t, const Known&) {},
+          [&](const Statement& s, int r) {
+            if (found.size() < most && told.insert(r).second)
+              found.push_back(fmt::format("{}, line {}: {} may be read before it is set: {}", f_.name, s.line,
+                                          f_.registers[size_t(r)], s.text));
+          });
     return found;
   }
 
@@ -322,11 +334,12 @@ class Registers {
   }
 
   static void apply(const Statement& s, Known& known) {
+    const bool anyhow = s.guard < 0 || s.is_atomic;
     for (const int r : s.sets) {
       std::erase_if(known.guarded, [&](const auto& entry) { return entry.second.first == r; });
       const auto before = known.guarded.find(r);
       const bool otherwise = before != known.guarded.end() && before->second == Guard{s.guard, !s.negated};
-      if (s.guard < 0 || otherwise)
+      if (anyhow || otherwise)
         known.add(r);
       else if (!known.has(r))
         known.guarded[r] = {s.guard, s.negated};
@@ -374,11 +387,13 @@ class Registers {
   std::map<size_t, Known> known_;  ///< where blocks begin that are reached
 };
 
-/// Registers of the module that may be read before they are set: a line each, the first `most`; empty if there are none.
-inline std::string read_too_early(std::string_view ptx, size_t most = 4) {
+/// Registers of the module that may be read before they are set: a line each, the first `most`; empty if there are
+/// none. Registers that several instructions set may be left out: those are values that branches merge, and LLVM merges
+/// one with nothing where it knows more of the ways than their branches tell, as at the end of an unrolled loop.
+inline std::string read_too_early(std::string_view ptx, size_t most = 4, bool merged_too = true) {
   std::string lines;
   for (const Function& f : Reader(ptx).read())
-    for (const std::string& line : Registers(f).read_too_early(most)) lines += line + "\n";
+    for (const std::string& line : Registers(f, merged_too).read_too_early(most)) lines += line + "\n";
   return lines;
 }
 

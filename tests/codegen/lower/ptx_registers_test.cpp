@@ -41,7 +41,8 @@ TEST(PtxRegisters, StraightCode) {
 TEST(PtxRegisters, Branches) {
   const std::string one = "\tmov.b32 %r1, 0;\n\tsetp.eq.s32 %p1, %r1, 0;\n\t@%p1 bra $L__BB0_2;\n\tmov.b32 %r2, 1;\n";
   EXPECT_EQ(of_body(one + "$L__BB0_2:\n\tadd.s32 %r3, %r2, 1;\n"), early(17, "%r2", "add.s32 %r3, %r2, 1;"));
-  EXPECT_EQ(of_body(one + "\tbra.uni $L__BB0_3;\n$L__BB0_2:\n\tmov.b32 %r2, 2;\n$L__BB0_3:\n\tadd.s32 %r3, %r2, 1;\n"), "");
+  EXPECT_EQ(of_body(one + "\tbra.uni $L__BB0_3;\n$L__BB0_2:\n\tmov.b32 %r2, 2;\n$L__BB0_3:\n\tadd.s32 %r3, %r2, 1;\n"),
+            "");
   EXPECT_EQ(of_body(one + "\tbra.uni $L__BB0_3;\n$L__BB0_2:\n\ttrap;\n$L__BB0_3:\n\tadd.s32 %r3, %r2, 1;\n"), "");
   // In a loop's first iteration, and behind it.
   EXPECT_EQ(of_body("\tmov.b32 %r1, 0;\n$L1:\n\tadd.s32 %r1, %r1, %r2;\n\tmov.b32 %r2, 1;\n\tsetp.lt.s32 %p1, %r1, 9;\n"
@@ -61,7 +62,8 @@ TEST(PtxRegisters, Predicates) {
 
 // Inline assembly, and functions that are written out, have registers and labels of their own.
 TEST(PtxRegisters, Blocks) {
-  const std::string block = "\t{ .reg .b32 t<2>; .reg .pred p;\n\tsetp.eq.s32 p, 0, 0;\n\t@p bra L;\n\tmov.b32 t1, 1;\n\tL: }\n";
+  const std::string block =
+      "\t{ .reg .b32 t<2>; .reg .pred p;\n\tsetp.eq.s32 p, 0, 0;\n\t@p bra L;\n\tmov.b32 t1, 1;\n\tL: }\n";
   EXPECT_EQ(of_body(block + block), "");
   EXPECT_EQ(of_body("\t{ .reg .b32 t; mov.b32 t, 1; }\n\t{ .reg .b32 t; add.s32 %r1, t, 1; }\n"),
             early(13, "t", "add.s32 %r1, t, 1;"));

@@ -115,6 +115,8 @@ class Worker:
         except BrokenPipeError:
             pass
         timer.cancel()
+        if answers and answers[-1][0] == "DeviceError":  # behind which the process ends
+            self.close()
         return answers
 
     def verdict(self, case):
@@ -202,23 +204,26 @@ def fuzz(first, count, seconds, jobs, reduced=REDUCED, ended=lambda: False, summ
 
     workers = Workers(max(2 * jobs, len(SETTINGS)))
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        waiting = collections.deque()
+        waiting = set()
 
-        def note_first():
-            note(waiting.popleft().result(), counts, found)
+        def note_those_done():
+            nonlocal waiting
+            done, waiting = concurrent.futures.wait(waiting, return_when=concurrent.futures.FIRST_COMPLETED)
+            for request in done:
+                note(request.result(), counts, found)
             told()
 
         for part in requests(first, count):
-            waiting.append(pool.submit(run_request, workers, *part, out_of_time))
+            waiting.add(pool.submit(run_request, workers, *part, out_of_time))
             while len(waiting) > 2 * jobs:
-                note_first()
+                note_those_done()
             if out_of_time():
                 break
         while waiting:
-            note_first()
+            note_those_done()
     workers.close()
     print(told(), flush=True)
-    for seed, kind, text in found[:reduced]:
+    for seed, kind, text in sorted(found)[:reduced]:
         if not ended():
             reduce(seed, 60, ended)
     return 1 if found or counts["right"] == 0 else 0
