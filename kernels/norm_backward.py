@@ -27,6 +27,7 @@ from row_pieces import begin_row, end_of_piece, is_left, kept_pieces, keeps_piec
 from tiles import (NARROW, NARROW_TILES, SHARED_PIECES, add_pairs, columns, extent, in_line, inside, load_vector,
                    shares_pieces, sums_of_rows, warp_sums, without_negative)
 
+IN_SHARED = 4  # stages from which on registers hold fewer rows than run ahead
 FEW = 32  # rows whose columns are divided, at most, and room for so many rows of a class of launches
 ROOM = tl.constexpr(128)
 BEGUN = tl.constexpr(0x10000)  # in a counter of programs: one that has begun, or goes before all have begun
@@ -56,6 +57,11 @@ def configs():
             if limit == 128 and warps == 8:
                 how = {"PROGRAMS": 2, "ROWS": 1, "STAGES": stages, "RELOAD": False, "PIECE": 0}
                 found.append(triton.Config(how, num_warps=warps, maxnreg=limit, num_ctas=blocks))
+    # Rows run ahead in shared memory, which leaves registers for more warps.
+    for blocks, programs, warps in [(1, 4, 4), (1, 2, 8), (1, 1, 16), (2, 1, 16)]:
+        for rows in [1, 2, 4, 8, 16, 32] if blocks == 1 else [1]:
+            how = {"PROGRAMS": programs, "ROWS": rows, "STAGES": IN_SHARED, "RELOAD": False, "PIECE": 0}
+            found.append(triton.Config(how, num_warps=warps, maxnreg=128, num_ctas=blocks))
     for programs, warps, piece in [(1, 32, 8192), (2, 16, 4096), (1, 16, 4096), (1, 32, 4096), (2, 32, 8192)]:
         how = {"PROGRAMS": programs, "ROWS": 1, "STAGES": 1, "RELOAD": False, "PIECE": piece}
         found.append(triton.Config(how, num_warps=warps))
@@ -82,7 +88,7 @@ def fitting(configs, named_args, **kwargs):
         block = extent(cols, size, config.num_warps * config.num_ctas, rows)
         each = rows * block / (threads * config.num_ctas)
         registers = 65536 // (threads * config.kwargs["PROGRAMS"])
-        ahead = config.kwargs["STAGES"] - 1
+        ahead = config.kwargs["STAGES"] - 1 if config.kwargs["STAGES"] < IN_SHARED else 0
         needed = each * (sums + 2.5 + size / 4 * (1 + 2 * ahead)) + 24
         if config.kwargs["RELOAD"]:
             needed = each * (sums + 0.5) + 24

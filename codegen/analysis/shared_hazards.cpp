@@ -254,6 +254,15 @@ class HazardWalk {
     if (unfenced || touches(state.read, room) || touches(state.written, room)) need_barrier(op, unfenced, state);
   }
 
+  void write_own(const Op& op, const Room& room, State& state) {
+    auto of_others = [&](Rooms rooms) {
+      std::erase_if(rooms, [&](const Room& other) { return other.op == room.op; });
+      return rooms;
+    };
+    if (touches(state.copying, room)) error(op, "a place is written while a copy writes it");
+    if (touches(of_others(state.read), room) || touches(of_others(state.written), room)) need_barrier(op, false, state);
+  }
+
   void read_by_threads(const Op& op, const Room& room, State& state) {
     read(op, room, false, state);
     state.read.insert(room);
@@ -267,7 +276,11 @@ class HazardWalk {
 
   void begin_copy(const Op& op, const Room& room, State& state) {
     const bool in_bulk = op.opcode == Opcode::BulkCopy;
-    write(op, room, in_bulk, state);
+    // A thread has read its part before it copies there again.
+    if (is_own_copy(op))
+      write_own(op, room, state);
+    else
+      write(op, room, in_bulk, state);
     state.copying.insert(room);
     state.begun.insert(room);
     if (in_bulk) state.in_bulk.insert(room);

@@ -213,6 +213,8 @@ struct Func {
 void walk(Block& block, const std::function<void(Op&)>& visit);
 void walk(const Block& block, const std::function<void(const Op&)>& visit);
 
+/// Whether each thread copies what it reads, to a part of the place that is its own.
+inline bool is_own_copy(const Op& op) { return op.opcode == Opcode::AsyncCopy && op.get(attr::own); }
 /// Whether the op multiplies matrices, at once or beside the program.
 inline bool is_product(const Op& op) { return op.opcode == Opcode::Dot || op.opcode == Opcode::MmaStart; }
 

@@ -161,10 +161,16 @@ void OpRules::async_copy() {
   const Type& ptr = in(0);
   want(ptr.pointer && ptr.is_tile(),
        [&] { return fmt::format("operand 'ptr' is {}, expected a tile of pointers", ptr.to_string()); });
-  if (want_place(in(1), "operand 'place'"))
+  const bool is_place = want_place(in(1), "operand 'place'");
+  if (is_place && op_->get(attr::own)) {
+    Type tile = ptr;
+    tile.pointer = false;
+    want_parts_of_threads(tile, in(1), "what the pointers point to");
+  } else if (is_place) {
     want(in(1).elem == ptr.elem && in(1).shape == ptr.shape, [&] {
       return fmt::format("operand 'place' is {}, expected what {} points to", in(1).to_string(), ptr.to_string());
     });
+  }
   mask(op_->operand(2), ptr);
   if (op_->operand(2) && laid_out(op_->operands[0], op_->operands[2]))
     want(*ptr.layout == *in(2).layout, "pointers and mask must share one layout");

@@ -2,6 +2,7 @@
 #include "codegen/analysis/exchange_rounds.h"
 #include "codegen/layout/makers.h"
 #include "codegen/lower/lowering.h"
+#include "codegen/lower/thread_part.h"
 
 namespace tegula::lower {
 
@@ -440,32 +441,7 @@ void lower_SharedRead(Lowering& l, const ir::Op& op) {
   l.set(op.result(), l.load_from_place(type.element(), *type.layout, *place.layout, l.scalar(op.operand(0)), op));
 }
 
-namespace {
-
-// The order of a thread's registers in its part of a place: accesses as wide as possible, those of the threads side by
-// side.
-struct ThreadPart {
-  ThreadPart(Lowering& l, const ir::Type& tile, llvm::Value* place) : l_(l), base_(place) {
-    const int bytes = std::max(8, tile.bits()) / 8;
-    registers = tile.layout->in_size(Dim::Register);
-    for (width = 1; registers % (2 * width) == 0 && 2 * width * bytes <= 16;) width *= 2;
-    bytes_ = width * bytes;
-  }
-
-  llvm::Value* address(int first) const {
-    const int row = first / width * 32 * l_.num_warps() * bytes_;
-    return l_.b.CreateAdd(l_.b.CreateAdd(base_, l_.b.CreateMul(l_.thread(), l_.i32(bytes_))), l_.i32(row));
-  }
-
-  int registers, width;
-
- private:
-  Lowering& l_;
-  llvm::Value* base_;
-  int bytes_;
-};
-
-}  // namespace
+namespace {}  // namespace
 
 void lower_ThreadStore(Lowering& l, const ir::Op& op) {
   const ThreadPart part(l, op.operand(0)->type, l.scalar(op.operand(1)));

@@ -2,6 +2,7 @@
 #include "codegen/analysis/equal_elements.h"
 #include "codegen/lower/branch.h"
 #include "codegen/lower/lowering.h"
+#include "codegen/lower/thread_part.h"
 
 namespace tegula::lower {
 
@@ -445,12 +446,28 @@ void lower_CopyWarps(Lowering&, const ir::Op&) {}  // lowered after the program,
 
 // --------------------------------------------------------------------------------------------- asynchronous copies
 
+namespace {
+
+// Each thread copies all that it would load, by vectors of 16 bytes.
+void copy_to_own_part(Lowering& l, const ir::Op& op) {
+  const ir::Value *ptr = op.operand(0), *mask = op.operand(2);
+  ir::Type tile = ptr->type;
+  tile.pointer = false;
+  const ThreadPart part(l, tile, l.scalar(op.operand(1)));
+  const Regs& pointers = l.get(ptr);
+  for (int r = 0; r < part.registers; r += part.width)
+    l.hw("cp_async_16", {part.address(r), pointers[size_t(r)], predicate(l, mask, r), l.site(op.loc)});
+}
+
+}  // namespace
+
 // What the hardware cannot copy is loaded and stored at once: for the waits after it this is a copy that is done
 // early. Of the threads that hold an element one copies it.
 void lower_AsyncCopy(Lowering& l, const ir::Op& op) {
   const ir::Value *ptr = op.operand(0), *mask = op.operand(2);
   const ir::Type& place = op.operand(1)->type;
   const LinearLayout& layout = *ptr->type.layout;
+  if (op.get(ir::attr::own)) return copy_to_own_part(l, op);
   LinearLayout to_offset = layout.invert_and_compose(*place.layout);
   llvm::Value* base = l.scalar(op.operand(1));
   const int bytes = place.bits() / 8, n = Lowering::num_registers(ptr->type);

@@ -20,9 +20,9 @@
 #include "codegen/analysis/register_pressure.h"
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/flow.h"
-#include "codegen/layout/makers.h"
 #include "codegen/passes/passes.h"
 #include "codegen/pipeline/edit.h"
+#include "codegen/pipeline/own_copies.h"
 
 namespace tegula {
 
@@ -104,11 +104,7 @@ class Keeper {
     return RegisterPressure(func_, axis, values).peak().words - register_limit(func_, target_);
   }
 
-  Type place_of(const Type& tile) const {
-    const int64_t elements = tile.layout->in_size(Dim::Register) * kThreadsPerWarp * func_.num_warps();
-    const LinearLayout in_line = swizzled_shared_layout({elements}, {0}, 1, 1, 1);
-    return Type::place(tile.elem, {elements}).with_layout(std::make_shared<LinearLayout>(in_line));
-  }
+  Type place_of(const Type& tile) const { return place_of_threads(tile, func_.num_warps()); }
 
   // Whether with that tile in shared memory too, as many programs run at a time as registers allow.
   bool has_room(const Type& tile) const {

@@ -38,6 +38,7 @@
 #include "codegen/pipeline/fit.h"
 #include "codegen/pipeline/late_reads.h"
 #include "codegen/pipeline/loop_stages.h"
+#include "codegen/pipeline/own_copies.h"
 #include "codegen/pipeline/partition.h"
 #include "codegen/pipeline/schedule.h"
 #include "codegen/pipeline/waves.h"
@@ -71,6 +72,7 @@ class LoopPipeliner {
     const bool all = loop_.has(attr::num_stages);
     if (schedule.product) multiply_in_waves(loop_, *schedule.product);
     if (!schedule.indices.empty()) run_indices_ahead(schedule);
+    if (all && copy_ahead(schedule)) schedule = schedule_of(loop_);
     const bool loads = !schedule.loads.empty(), copies = !schedule.copies.empty();
     int ahead = fit_loads(func_, context_.target, loop_, schedule.loads, wanted_ahead(schedule.loads, all), all);
     Op* product = schedule.stores.empty() ? product_of_iteration(loop_) : nullptr;
@@ -87,6 +89,21 @@ class LoopPipeliner {
   }
 
  private:
+  // Where registers hold fewer iterations of loads than the user asks for, copies into shared memory run ahead in their
+  // place, if there is room.
+  bool copy_ahead(const LoopSchedule& schedule) {
+    if (!schedule.copies.empty() || !schedule.indices.empty() || schedule.loads.empty() || has_product(loop_))
+      return false;
+    std::vector<Op*> loads = schedule.loads;
+    const int64_t wanted = wanted_ahead(loads, true);
+    if (fit_loads(func_, context_.target, loop_, loads, wanted, true) >= wanted) return false;
+    std::vector<Op*> tiles = schedule.loads;
+    std::erase_if(tiles, [](const Op* load) { return is_small_load(*load); });
+    if (tiles.empty() || !may_be_own_copies(func_, context_.target, loop_, tiles, wanted)) return false;
+    make_own_copies(loop_, func_, tiles);
+    return true;
+  }
+
   // Loads indices one iteration ahead of the loads that use them; leaves them in place if registers do not allow that.
   void run_indices_ahead(LoopSchedule& schedule) {
     const int ahead = fit_loads(func_, context_.target, loop_, schedule.indices, stages_, true);
@@ -112,7 +129,7 @@ class LoopPipeliner {
   // Has warps of their own copy, if the option says so or it pays: the slots of each place, or 0.
   int64_t divide(const LoopSchedule& schedule) {
     const int64_t option = warp_specialize_of(loop_, func_);
-    if (option == 1) return 0;
+    if (option == 1 || is_own_copy(*schedule.copies[0])) return 0;
     Division division = partition_.divide(loop_, schedule, stages_, option);
     why_not_divided_ = option >= 2 ? std::move(division.why_not) : "";
     return division.slots;
@@ -145,6 +162,7 @@ class LoopPipeliner {
   // Why bulk copies are not tried; measured for products that run beside the program alone.
   std::string no_bulk_copies(const LoopSchedule& schedule) const {
     const int option = func_.bulk_copies();
+    if (is_own_copy(*schedule.copies[0])) return "each thread copies what it reads";
     if (!context_.target.has(Feature::Tma)) return fmt::format("{} has none", context_.target.name);
     if (option == 1) return "the option bulk_copies forbids it";
     if (func_.num_ctas() > 1 && !is_divided(func_)) return "each block of the cluster computes the whole program";

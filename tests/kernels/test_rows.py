@@ -254,6 +254,24 @@ class SharedRows(Case):
 
 class Norms(Case):
 
+    def test_gradients_of_rows_far_ahead(self):
+        """More rows run ahead than registers hold: each thread copies its part of them into shared memory."""
+        text = tegula.load(str(SOURCE / "kernels" / "norm_backward.py")).norm_backward
+        for rows, cols, tall, stages, programs in ((23, 2048, 1, 6, 2), (41, 256, 8, 7, 3), (3, 2048, 1, 7, 2)):
+            x, dy, weight = normal((rows, cols), "bf16"), normal((rows, cols), "bf16"), normal(cols, "bf16")
+            dx, dweight, dbias = empty((rows, cols), "bf16"), empty(cols, "bf16"), empty(cols, "bf16")
+            counters = Array(np.zeros(4), "i32")
+            text[(programs,)](dx.given, dweight.given, dbias.given, dy.given, x.given, weight.given, None, cols, cols, cols, 0, rows, cols, 1e-5, 2,
+                              empty(2 * programs * cols).given, counters.given, CENTER=True, BLOCK=cols, ROWS=tall, STAGES=stages, PROGRAMS=1,
+                              RELOAD=False, PIECE=0, EVEN=rows % tall == 0, WIDE=1024, PARTS=1, WARPS=4, EACH=4096, LIST=0, num_warps=4)
+            mean = x.exact.mean(axis=1, keepdims=True)
+            r = 1 / np.sqrt(x.exact.var(axis=1, keepdims=True) + 1e-5)
+            n, g = (x.exact - mean) * r, dy.exact * weight.exact
+            exact = r * (g - g.mean(axis=1, keepdims=True) - n * (g * n).mean(axis=1, keepdims=True))
+            self.near(dx, exact, "bf16", 4, f"dx {rows} {cols} {stages}")
+            self.near(dweight, (dy.exact * n).sum(axis=0), "bf16", math.sqrt(rows), f"dweight {rows} {cols} {stages}")
+            self.near(dbias, dy.exact.sum(axis=0), "bf16", math.sqrt(rows), f"dbias {rows} {cols} {stages}")
+
     def test_activations_of_norms(self):
         x, weight, y = normal((3, 200)), normal(200), empty((3, 200))
         for name, function in ACTIVATIONS.items():

@@ -588,6 +588,11 @@ def centre(x_ptr, out_ptr, rows, BLOCK: tl.constexpr, STAGES: tl.constexpr):
   EXPECT_GT(ahead.find("shfl"), stay);
   EXPECT_EQ(ptx(1, 1).find("@none trap"), std::string::npos);
   EXPECT_EQ(ptx(2, 2).find("@none trap"), std::string::npos);
+  // More iterations than registers hold run ahead as copies.
+  EXPECT_EQ(ahead.find("cp.async"), std::string::npos);
+  const std::string copies = ptx(4, 1);
+  EXPECT_NE(copies.find("cp.async.cg.shared.global"), std::string::npos);
+  EXPECT_EQ(copies.find("ld.global"), std::string::npos);
 }
 
 }  // namespace
