@@ -357,7 +357,8 @@ constexpr int64_t kMostSums = 32768;  // that programs of quantised_gemm leave, 
 // Whether weights are scaled before they are multiplied: are_scaled() of quantised_gemm.py.
 bool has_scaled_weights(const BoundCall& call, const Config& config) {
   const int64_t group = chosen(call, "group"), rows = config["BLOCK_M"];
-  return detail::has_scales_of_a(call) && (((group == 32 || group == 64) && rows > 1) || (group > 0 && rows > 64));
+  return detail::has_scales_of_a(call) &&
+         (((group == 32 || group == 64) && (rows > 1 || config["SHARES"])) || (group > 0 && rows > 64));
 }
 
 Grid quantised_products_grid(const BoundCall& call, const Config& config, int num_sms) {

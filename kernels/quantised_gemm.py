@@ -14,7 +14,7 @@ comes to shared memory as it is, and each thread reads and converts the two elem
 from memory in pieces of 16 bytes and have the tensor cores' operand in its registers: K is counted in the order that makes it so. Then the
 warps divide the K-steps into SHARES (0: they divide the tile), and add up their sums at the end. Zeros are taken from the
 sums there, as that many sums of A: rows of A that are not finite give NaN. One row of A may be multiplied without tensor cores
-(BLOCK_M = 1): a thread has a piece of 16 bytes of each of BLOCK_N rows of W, and no thread waits for another before the sums are
+(BLOCK_M = 1 without SHARES): a thread has a piece of 16 bytes of each of BLOCK_N rows of W, and no thread waits for another before the sums are
 complete. Where tiles are few, several programs share the K-steps of a tile. The last one that is done adds up their sums; where they are
 many (TOGETHER), they hand them over to each other as those of gemm.py do, and add up a part of its rows each. It is done in order, so that
 results are the same in every run.
@@ -30,6 +30,12 @@ from tiles import activate
 
 
 # ---- Configurations.
+
+
+@triton.constexpr_function
+def slices(rows):
+    """Into how many slices of K a product of so many rows of A is divided: tensor cores multiply eight rows."""
+    return max(1, 8 // rows)
 
 
 def tile(m, n, k, warps, stages, programs, shares=0, maxnreg=None):
@@ -55,6 +61,8 @@ def configs():
     for n, k, warps, stages in [(8, 2048, 2, 3), (8, 2048, 2, 2), (4, 1024, 1, 3), (4, 2048, 2, 2), (8, 1024, 1, 3), (8, 512, 1, 1),
                                 (2, 1024, 2, 1), (2, 2048, 4, 1), (8, 2048, 4, 1), (4, 512, 1, 1), (4, 1024, 2, 1), (1, 64, 1, 1)]:
         found.append(tile(1, n, k, warps, stages, 4))
+    for m, n, shares, stages, maxnreg in SHARED_SLICES:
+        found.append(tile(m, n, 128 * shares * slices(m), shares, stages, 0, shares, maxnreg))
     for m in [8, 16]:
         for n, shares, products, stages, programs, maxnreg in SHARED:
             found.append(tile(m, n, 128 * products * shares, shares, stages, programs, shares, maxnreg))
@@ -76,6 +84,10 @@ def configs():
     return found
 
 
+# Rows of A, of W, warps that divide K, stages, registers: of fewer than eight rows of A.
+SHARED_SLICES = [(1, 4, 1, 2, 128), (1, 4, 2, 2, None), (1, 4, 2, 3, None), (1, 4, 4, 2, 128), (1, 8, 1, 2, None), (1, 8, 2, 2, 128),
+                 (2, 8, 4, 2, 128), (2, 8, 2, 2, None), (2, 8, 4, 3, None), (2, 16, 2, 2, None), (2, 16, 4, 2, None), (4, 16, 4, 2, 128), (4, 16, 2, 2, None),
+                 (4, 8, 4, 3, None)]
 # Rows of W, warps that divide K, products of each that follow each other, stages, programs, registers.
 SHARED = [(16, 8, 2, 1, 0, None), (16, 4, 4, 1, 0, None), (16, 4, 7, 1, 0, None), (16, 8, 1, 2, 0, 96), (32, 4, 1, 2, 0, 128),
           (32, 4, 2, 1, 0, None), (32, 4, 2, 2, 0, None), (32, 4, 4, 1, 0, None), (32, 8, 1, 1, 0, None), (32, 8, 1, 2, 0, None),
@@ -109,12 +121,13 @@ def fitting(configs, named_args, **kwargs):
     few = []
     if m == 1 and named_args["GROUP"] in [32, 64]:
         # A thread's piece of W lies in one group.
-        rows = [c for c in configs if c.kwargs["BLOCK_M"] == 1]
+        rows = [c for c in configs if c.kwargs["BLOCK_M"] == 1 and c.kwargs["SHARES"] == 0]
         few = [c for c in rows if c.kwargs["STEP"] < 2 * named_args["K"]]
         if len(few) == 0:
             few = rows[-1:]
     elif m <= 64:
-        shares = [c for c in configs if c.kwargs["BLOCK_M"] == (8 if m <= 8 else 16 if m <= 16 else 32 if m <= 32 else 64) and c.kwargs["SHARES"] > 0]
+        rows = [1, 2, 4, 8] if m == 1 else [2, 8] if m == 2 else [4, 8] if m <= 4 else [8] if m <= 8 else [16] if m <= 16 else [32] if m <= 32 else [64]
+        shares = [c for c in configs if c.kwargs["BLOCK_M"] in rows and c.kwargs["SHARES"] > 0]
         few = whole([c for c in shares if fills(c, named_args)], named_args)
     if len(few) > 0 and m <= 16:
         return few
@@ -206,36 +219,48 @@ def multiply_shares(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_
     """The same with STEP / BLOCK_K products at a time, a batch whose sums are added up at the end: every SHARES of them are of as many
     warps, each of which has its operands in its registers as they come from memory, and PER products that follow each other along K.
 
+    Of fewer than eight rows of A each product is of SLICES slices of K: slice i of a row of W is a row of one operand, slice j of a row of A
+    a column of the other, and the sums are those of i = j. So no two threads of a warp load the same elements, and a warp's loads of W lie
+    side by side.
+
     sum((w - zero) a) = sum(w a) - zero sum(a): zeros are no matter of the weights. Sums of A are products, too, of a
     matrix of ones, once for all rows of W."""
     TYPE: tl.constexpr = a_ptr.dtype.element_ty
     ELEMENT: tl.constexpr = b_ptr.dtype.element_ty
     FOUR_BITS: tl.constexpr = ELEMENT == tl.uint8
     UNIT: tl.constexpr = 1.0 if SCALED else unit(ELEMENT, PACKED, TYPE)
-    BATCH: tl.constexpr = STEP // BLOCK_K
+    SLICES: tl.constexpr = slices(BLOCK_M)
+    COLS: tl.constexpr = BLOCK_M * SLICES
+    BATCH: tl.constexpr = STEP // (BLOCK_K * SLICES)
     PER: tl.constexpr = BATCH // SHARES
-    ROWS: tl.constexpr = BATCH * BLOCK_N
+    TALL: tl.constexpr = BLOCK_N * SLICES
+    ROWS: tl.constexpr = BATCH * TALL
     LESS: tl.constexpr = not SCALED and zeros_ptr is not None
     BY_GROUP: tl.constexpr = GROUP > 0 and not SCALED
     row, row_there = rows_within(row, N, True)
     col, col_there = rows_within(first_col + tl.arange(0, BLOCK_M), M, True)
     number = tl.arange(0, BATCH)
     depth = tl.arange(0, BLOCK_K)
-    first = (number % SHARES * PER + number // SHARES) * BLOCK_K
-    a_ptrs = a_ptr + col.to(tl.int64)[None, :, None] * a_stride + first[:, None, None] + depth[None, None, :] + tl.cast(begin, tl.int64) * STEP
-    b_row = b_ptr + row.to(tl.int64)[None, :] * b_stride + (first // 2 if FOUR_BITS else first)[:, None]
+    part = (number % SHARES * PER + number // SHARES)[:, None] * SLICES + tl.arange(0, SLICES)[None, :]
+    first = part * BLOCK_K  # BATCH x SLICES
+    a_ptrs = a_ptr + col.to(tl.int64)[None, :, None, None] * a_stride + first[:, None, :, None] + depth + tl.cast(begin, tl.int64) * STEP
+    a_ptrs = tl.reshape(a_ptrs, [BATCH, COLS, BLOCK_K])
+    b_row = b_ptr + row.to(tl.int64)[None, :, None] * b_stride + (first // 2 if FOUR_BITS else first)[:, None, :]
     b_row = tl.reshape(b_row, [ROWS, 1])
-    left = tl.reshape(tl.broadcast_to(K - first[:, None], [BATCH, BLOCK_N]), [ROWS, 1])
-    of_share = PER * tl.arange(0, SHARES)[None, :, None]  # the first one along K
-    then = tl.arange(0, PER)[:, None, None]
-    scale = tl.zeros([BATCH, BLOCK_N], tl.float32)
-    less = tl.zeros([BATCH, BLOCK_N], tl.float32)
+    left = tl.reshape(tl.broadcast_to(K - first[:, None, :], [BATCH, BLOCK_N, SLICES]), [ROWS, 1])
+    a_left = tl.reshape(tl.broadcast_to(K - first[:, None, :], [BATCH, BLOCK_M, SLICES]), [BATCH, COLS, 1])
+    of_share = tl.reshape(tl.broadcast_to((PER * SLICES * tl.arange(0, SHARES))[:, None, None] + tl.arange(0, SLICES), [SHARES, BLOCK_N, SLICES]),
+                          [1, SHARES, TALL])  # the first group along K
+    then = (SLICES * tl.arange(0, PER))[:, None, None]
+    tall_row = tl.reshape(tl.broadcast_to(row[:, None], [BLOCK_N, SLICES]), [TALL])
+    scale = tl.zeros([BATCH, TALL], tl.float32)
+    less = tl.zeros([BATCH, TALL], tl.float32)
     ones = tl.full([BATCH, 16, BLOCK_K], UNIT, TYPE)
-    acc = tl.zeros([BATCH, BLOCK_N, BLOCK_M], tl.float32)
-    sums = tl.zeros([BATCH, 16, BLOCK_M], tl.float32)
+    acc = tl.zeros([BATCH, TALL, COLS], tl.float32)
+    sums = tl.zeros([BATCH, 16, COLS], tl.float32)
     # Scales of a share begin where its first columns do.
-    first_group = tl.reshape(tl.broadcast_to(first[:, None] // GROUP if SCALED else first[:, None], [BATCH, BLOCK_N]), [ROWS])
-    each_row = tl.reshape(tl.broadcast_to(row[None, :], [BATCH, BLOCK_N]), [ROWS])
+    first_group = tl.reshape(tl.broadcast_to((first // GROUP if SCALED else first)[:, None, :], [BATCH, BLOCK_N, SLICES]), [ROWS])
+    each_row = tl.reshape(tl.broadcast_to(tall_row[None, :], [BATCH, TALL]), [ROWS])
     all_there = tl.full([ROWS, 1], True, tl.int1)
     scales_row = column_ptrs(scales_ptr, each_row, first_group, scales_stride)[:, None]
     zeros_row = zeros_ptr
@@ -247,23 +272,23 @@ def multiply_shares(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_
         else:
             b = plain_weights(b_row, step * STEP, left - step * STEP, PACKED, TYPE, BLOCK_K, EVEN_K)
         if BY_GROUP:
-            group = step * BATCH + of_share
-            there = tl.full([PER, SHARES, BLOCK_N], True, tl.int1) if EVEN_K else tl.broadcast_to((group + then) * GROUP < K, [PER, SHARES, BLOCK_N])
-            scale = tl.reshape(load_factors(column_ptrs(scales_ptr, row[None, None, :], group, scales_stride, then), there), [BATCH, BLOCK_N])
+            group = step * (BATCH * SLICES) + of_share
+            there = tl.full([PER, SHARES, TALL], True, tl.int1) if EVEN_K else tl.broadcast_to((group + then) * GROUP < K, [PER, SHARES, TALL])
+            scale = tl.reshape(load_factors(column_ptrs(scales_ptr, tall_row[None, None, :], group, scales_stride, then), there), [BATCH, TALL])
             if zeros_ptr is not None:
-                zero = load_numbers(column_ptrs(zeros_ptr, row[None, None, :], group, zeros_stride, then), there).to(tl.float32)
-                less = tl.reshape(zero, [BATCH, BLOCK_N])
+                zero = load_numbers(column_ptrs(zeros_ptr, tall_row[None, None, :], group, zeros_stride, then), there).to(tl.float32)
+                less = tl.reshape(zero, [BATCH, TALL])
         if EVEN_K:
             a = tl.load(a_ptrs)
         else:
-            a = tl.load(a_ptrs, mask=(depth[None, :] < K - step * STEP - first[:, None])[:, None, :], other=0.0)
-        b = tl.reshape(in_fragments(b, FOUR_BITS), [BATCH, BLOCK_N, BLOCK_K])
-        a = tl.reshape(in_fragments(tl.reshape(a, [BATCH * BLOCK_M, BLOCK_K]), FOUR_BITS), [BATCH, BLOCK_M, BLOCK_K])
+            a = tl.load(a_ptrs, mask=depth < a_left - step * STEP, other=0.0)
+        b = tl.reshape(in_fragments(b, FOUR_BITS), [BATCH, TALL, BLOCK_K])
+        a = tl.reshape(in_fragments(tl.reshape(a, [BATCH * COLS, BLOCK_K]), FOUR_BITS), [BATCH, COLS, BLOCK_K])
         a = tl.trans(a, (0, 2, 1))
         if BY_GROUP:
             products = tl.dot(b, a)
             if LESS:
-                products -= less[:, :, None] * for_all_rows(tl.dot(ones, a), BLOCK_N)
+                products -= less[:, :, None] * for_all_rows(tl.dot(ones, a), TALL)
             acc += products * scale[:, :, None]
         else:
             acc = tl.dot(b, a, acc)
@@ -271,9 +296,13 @@ def multiply_shares(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_
                 sums = tl.dot(ones, a, sums)
         a_ptrs += STEP
     if GROUP == 0 and LESS:
-        zero = load_numbers(column_ptrs(zeros_ptr, row, 0, zeros_stride), row_there).to(tl.float32)
-        less = tl.broadcast_to(zero[None, :], [BATCH, BLOCK_N])
-        acc -= less[:, :, None] * for_all_rows(sums, BLOCK_N)
+        zero = load_numbers(column_ptrs(zeros_ptr, tall_row, 0, zeros_stride), True).to(tl.float32)
+        less = tl.broadcast_to(zero[None, :], [BATCH, TALL])
+        acc -= less[:, :, None] * for_all_rows(sums, TALL)
+    if SLICES > 1:
+        same = tl.arange(0, SLICES)[:, None] == tl.arange(0, SLICES)[None, :]
+        acc = tl.reshape(acc, [BATCH, BLOCK_N, SLICES, BLOCK_M, SLICES])
+        acc = tl.sum(tl.sum(tl.where(same[None, None, :, None, :], acc, 0.0), axis=4), axis=2)
     acc = tl.sum(tl.sum(tl.reshape(acc, [PER, SHARES, BLOCK_N, BLOCK_M]), axis=0), axis=0)
     if GROUP == 0:
         acc *= load_factors(column_ptrs(scales_ptr, row, 0, scales_stride), row_there)[:, None]
@@ -342,7 +371,7 @@ def are_scaled(args):
     numbers of A's type."""
     scales = args["scales_ptr"].dtype
     exact = scales == args["a_ptr"].dtype or (scales == tl.uint8 and args["a_ptr"].dtype == tl.bfloat16)
-    short = args["GROUP"] in [32, 64] and args["BLOCK_M"] > 1
+    short = args["GROUP"] in [32, 64] and (args["BLOCK_M"] > 1 or args["SHARES"] > 0)
     return exact and (short or (args["GROUP"] > 0 and args["BLOCK_M"] > 64))
 
 
@@ -360,9 +389,9 @@ def sum_part(part, first_row, col, partials, splits, out_ptr, bias_ptr, M, N, ou
 
 def columns_at_once(args):
     """Columns of weights in a product: those of a group, or of any number of groups that are scaled before or without tensor cores."""
-    if args["GROUP"] > 0 and args["BLOCK_M"] > 1 and not are_scaled(args):
+    if args["GROUP"] > 0 and (args["BLOCK_M"] > 1 or args["SHARES"] > 0) and not are_scaled(args):
         return args["GROUP"]
-    return min(args["STEP"] // args["SHARES"], 128) if args["SHARES"] > 0 else args["STEP"]
+    return min(args["STEP"] // (args["SHARES"] * slices(args["BLOCK_M"])), 128) if args["SHARES"] > 0 else args["STEP"]
 
 
 def are_many(args):
@@ -408,7 +437,7 @@ def quantised_gemm(out_ptr, a_ptr, b_ptr, scales_ptr, zeros_ptr, bias_ptr, M, N,
     row = first_row + tl.arange(0, BLOCK_N)
     first_col = program % tiles_m * BLOCK_M
     col = first_col + tl.arange(0, BLOCK_M)
-    if BLOCK_M == 1:
+    if BLOCK_M == 1 and SHARES == 0:
         acc = multiply_row(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N, K, a_stride, b_stride, scales_stride,
                            zeros_stride, PACKED, GROUP, BLOCK_N, BLOCK_K, STAGES, EVEN_K)
     elif SHARES > 0:

@@ -165,18 +165,21 @@ class QuantisedWeights(Case):
     def test_shares_of_depth(self):
         """Warps and programs that divide K, which ends within a share; a group may lie behind it."""
         text = tegula.load(str(SOURCE / "kernels" / "quantised_gemm.py")).quantised_gemm
-        for m, n, k, format, group, shares, per, cols, splits, with_zeros in (
-                (1, 40, 1280, "int4", 128, 4, 2, 16, 2, False), (5, 40, 1000, "uint4", 0, 8, 1, 32, 1, True),
-                (11, 20, 1160, "uint4", 64, 4, 2, 16, 2, True), (3, 16, 700, "int8", 0, 4, 1, 16, 1, False), (2, 33, 640, "int8", 128, 4, 1, 16, 2, True),
-                (8, 16, 520, "e2m1", 32, 2, 4, 16, 2, False)):
+        for m, rows, n, k, format, group, shares, per, cols, splits, with_zeros in (
+                (1, 8, 40, 1280, "int4", 128, 4, 2, 16, 2, False), (5, 8, 40, 1000, "uint4", 0, 8, 1, 32, 1, True),
+                (11, 16, 20, 1160, "uint4", 64, 4, 2, 16, 2, True), (3, 8, 16, 700, "int8", 0, 4, 1, 16, 1, False),
+                (2, 8, 33, 640, "int8", 128, 4, 1, 16, 2, True), (8, 8, 16, 520, "e2m1", 32, 2, 4, 16, 2, False),
+                (1, 1, 22, 3072, "int4", 128, 2, 1, 4, 1, True), (1, 1, 9, 2100, "int8", 0, 1, 1, 2, 2, False),
+                (2, 2, 20, 1600, "uint4", 64, 2, 1, 8, 1, True), (3, 4, 17, 1160, "int4", 128, 2, 2, 16, 2, False),
+                (4, 4, 12, 1024, "uint4", 0, 1, 2, 8, 1, True)):
             b, value = self.weights(n, k, format)
-            groups, rows = -(-k // group) if group else 1, 8 if m <= 8 else 16
+            groups = -(-k // group) if group else 1
             scales, zeros = Array(random.uniform(0.5, 1.5, (n, groups)), "f16"), Array(random.integers(0, 16, (n, groups)), "u8")
             at = np.arange(k) // group if group else np.zeros(k, int)
             w = (value - (zeros.exact[:, at] if with_zeros else 0)) * scales.exact[:, at]
             w = self.as_multiplied(w, m, group, "f16", "f16")
             a, c = normal((m, k), "f16"), empty((m, n))
-            tiles, step = -(-n // cols), shares * per * (group or 128)
+            tiles, step = -(-n // cols), shares * per * (group or 128) * max(1, 8 // rows)
             for together in (False, True):
                 text[(tiles * splits,)](c.given, a.given, b.given, scales.given, zeros.given if with_zeros else None, None, m, n, k, n, k,
                                         k if format == "int8" else k // 2, groups, groups, 8, empty(tiles * splits * rows * cols).given,
