@@ -169,7 +169,7 @@ llvm::SmallVector<llvm::Value*> Lowering::results(llvm::Value* call) {
 void Lowering::lower_body() {
   bool waited = false, parted = !copy_warps_;
   shared_reads_ = loops_over_shared_reads();
-  if (!copy_warps_) prefetch_maps();
+  if (!copy_warps_ && !tensor_maps_in(func).empty()) prefetch_maps(is_elected());
   find_first_exchange();
   if (first_exchange_) {
     set_up_exchanges();
@@ -221,14 +221,18 @@ void Lowering::set_up_exchanges() {
 }
 
 // Otherwise the first copy would wait for its map.
-void Lowering::prefetch_maps() {
-  for (const ir::Op* map : tensor_maps_in(func)) hw("prefetch_tensor_map", {scalar(map->result()), is_elected()});
+void Lowering::prefetch_maps(llvm::Value* is_thread) {
+  for (const ir::Op* map : tensor_maps_in(func)) hw("prefetch_tensor_map", {scalar(map->result()), is_thread});
 }
 
 bool Lowering::precedes_parting(const ir::Op& op) const { return copy_warps_ && ir::precedes_copy_warps(op); }
 
 void Lowering::begin_copy_warps() {
-  if (copy_warps_->get(ir::attr::one_thread)) hw("fence_async_shared", {});  // bulk copies count on the barriers
+  const int groups = ir::groups_of(func);
+  if (copy_warps_->get(ir::attr::one_thread)) {
+    prefetch_maps(b.CreateICmpEQ(thread(), i32(32 * num_warps() * groups)));
+    hw("fence_async_shared", {});  // bulk copies count on the barriers
+  }
   if (func.num_ctas() > 1) {  // whose blocks arrive at each other's barriers
     hw("fence_mbarrier_init", {});
     hw("cluster_arrive_relaxed", {site(func.loc)});
@@ -238,7 +242,6 @@ void Lowering::begin_copy_warps() {
   }
   copy_block_ = llvm::BasicBlock::Create(context, "copy_warps", function_);
   auto* program = llvm::BasicBlock::Create(context, "program", function_);
-  const int groups = ir::groups_of(func);
   b.CreateCondBr(b.CreateICmpULT(thread(), i32(32 * num_warps() * groups)), program, copy_block_);
   b.SetInsertPoint(program);
   const ir::Ints registers = copy_warps_->get(ir::attr::registers);
@@ -266,12 +269,15 @@ void Lowering::lower_copy_warps() {
   role.begin = begin;
   const WarpRole program = std::exchange(warps_, std::move(role));
   b.SetInsertPoint(body);
-  wait_for_earlier();
   if (copy_warps_->get(ir::attr::one_thread)) go_on_with_one_thread();
   for (auto& op : func.body.ops)
     if (op->opcode == ir::Opcode::SharedAlloc) set_scalar(op->result(), shared_address(shared.offset.at(op.get())));
-  for (auto& op : copy_warps_->regions[0]->ops)
+  bool waited = false;
+  for (auto& op : copy_warps_->regions[0]->ops) {
+    if (!waited && !op->has(ir::Pure)) wait_for_earlier();
+    waited |= !op->has(ir::Pure);
     if (!op->has(ir::Terminator)) lower_op(*op);
+  }
   b.CreateRetVoid();
   warps_ = program;
 }
@@ -281,10 +287,10 @@ void Lowering::go_on_with_one_thread() {
   auto* others = llvm::BasicBlock::Create(context, "copy_warps.others", function_);
   b.CreateCondBr(b.CreateICmpEQ(thread(), i32(0)), one, others);
   b.SetInsertPoint(others);
+  wait_for_earlier();
   b.CreateRetVoid();
   b.SetInsertPoint(one);
   warps_.one_thread = true;
-  prefetch_maps();
 }
 
 void Lowering::lower_block(const ir::Block& block) {

@@ -236,7 +236,7 @@ class Lowering {
   // are initialised.
   void begin_copy_warps();
   void lower_copy_warps();
-  void prefetch_maps();
+  void prefetch_maps(llvm::Value* is_thread);
   // The first thread of the group continues, the others end.
   void go_on_with_one_thread();
   /// Splits `constant`: returns thread_part ^ those bits of it that lane and warp reach too, and the remaining bits,

@@ -329,12 +329,15 @@ namespace {
 
 constexpr int64_t kBarrierBytes = 8;
 
-// Calls act(address, whether it is the thread to act) for each barrier of a shared_alloc.
+// Calls act(address, whether the thread is to act) for the barriers of a shared_alloc: once, as each thread has one of
+// them, or more often where they are more than the threads.
 template <class F>
 void for_each_barrier(Lowering& l, const ir::Op& alloc, const F& act) {
-  llvm::Value *address = l.scalar(alloc.result()), *first = l.b.CreateICmpEQ(l.thread(), l.i32(0));
-  for (int64_t i = 0; i < alloc.get(ir::attr::slots) * alloc.result()->type.num_elements(); ++i)
-    act(l.b.CreateAdd(address, l.i32(kBarrierBytes * i)), first);
+  const int64_t count = alloc.get(ir::attr::slots) * alloc.result()->type.num_elements(), threads = 32 * l.num_warps();
+  llvm::Value* own = l.b.CreateAdd(l.scalar(alloc.result()), l.b.CreateMul(l.thread(), l.i32(kBarrierBytes)));
+  for (int64_t i = 0; i < count; i += threads)
+    act(l.b.CreateAdd(own, l.i32(kBarrierBytes * i)),
+        l.b.CreateICmpULT(l.thread(), l.i32(std::min(count - i, threads))));
 }
 
 }  // namespace

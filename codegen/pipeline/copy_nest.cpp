@@ -81,8 +81,9 @@ Value* left_by_nest(const Value* carried) {
 
 }  // namespace
 
-Turn carry_turn(const std::vector<Op*>& nest, Value* zero, int64_t slots) {
-  return move_turn_on(*nest.back(), slots, [&](int) { return carry_through(nest, zero); });
+Turn carry_turn(const std::vector<Op*>& nest, const Turn& first, int64_t slots) {
+  return move_turn_on(*nest.back(), slots,
+                      [&](int part) { return carry_through(nest, part == 0 ? first.slot : first.phase); });
 }
 
 Turn go_on_with_turn(const Turn& before, Op& loop, int64_t slots) {
@@ -146,8 +147,11 @@ void CopyNest::issue_in_nest(const std::vector<Op*>& nest, const std::vector<Fil
   TEGULA_CHECK(bulk || nest.size() == 1, "threads copy for a loop in a loop");
   std::vector<Op*> copying;
   for (size_t i = 1; i < levels_.size(); ++i) copying.push_back(levels_[i].copying);
-  const Turn turn = before ? go_on_with_turn(turns_.at(before), *copying.back(), slots)
-                           : carry_turn(copying, number(levels_[0].build, 0), slots);
+  // The phase ahead of a new barrier's first one counts as over: where nobody arrives, no wait is for an arrival.
+  Builder& outside = levels_[0].build;
+  const Turn turn =
+      before ? go_on_with_turn(turns_.at(before), *copying.back(), slots)
+             : carry_turn(copying, {number(outside, 0), number(outside, fills[0].empty_at_first ? 1 : 0)}, slots);
   turns_[nest.back()] = turn;
   bulk ? issue_in_bulk(fills, turn) : issue_by_threads(fills, turn);
   close();

@@ -14,9 +14,9 @@ namespace tegula {
 struct Turn {
   ir::Value *slot, *phase;
 };
-/// Makes the loops of the nest, outermost first, carry a turn, which the innermost loop advances. `zero` is the
-/// constant 0, defined before them.
-Turn carry_turn(const std::vector<ir::Op*>& nest, ir::Value* zero, int64_t slots);
+/// Makes the loops of the nest, outermost first, carry a turn, which the innermost loop advances. `first`: constants,
+/// defined before them, of slot 0 and of the phase to begin with.
+Turn carry_turn(const std::vector<ir::Op*>& nest, const Turn& first, int64_t slots);
 /// Makes a loop continue with the turn of a loop before it in its block.
 Turn go_on_with_turn(const Turn& before, ir::Op& loop, int64_t slots);
 
@@ -25,7 +25,8 @@ Turn go_on_with_turn(const Turn& before, ir::Op& loop, int64_t slots);
 struct Fill {
   std::vector<ir::Op*> copies;  ///< async_copy or bulk_copy
   ir::Value *full, *empty;
-  bool multicast = false;  ///< blocks of a cluster copy some of it for each other
+  bool multicast = false;       ///< blocks of a cluster copy some of it for each other
+  bool empty_at_first = false;  ///< nobody arrives at `empty` before the slots have been full once
 };
 
 /// Writes the region.

@@ -57,6 +57,25 @@ std::set<const Op*> stored_before(const Op& loop, const std::vector<Op*>& copies
   return stored;
 }
 
+// Whether the function uses shared memory, other than for barriers, ahead of an op of its body.
+bool uses_shared_ahead(const Op& op) {
+  const auto uses = count_uses(*op.parent);
+  const auto uses_it = [&](const Op& other) {
+    if (other.opcode == Opcode::AtomicRmw && !uses.contains(other.result())) return false;
+    const auto is_room = [](const Value* v) {
+      return v && v->type.is_place() && !(v->def && v->def->has(attr::barriers));
+    };
+    return scratch_bytes(other) > 0 || std::ranges::any_of(other.operands, is_room);
+  };
+  for (const auto& other : op.parent->ops) {
+    if (other.get() == &op) return false;
+    bool found = uses_it(*other);
+    for (const auto& region : other->regions) walk(*region, [&](const Op& inner) { found |= uses_it(inner); });
+    if (found) return true;
+  }
+  return false;
+}
+
 using Places = std::vector<std::vector<Value*>>;  // of each fill
 
 Places places_of(const std::vector<Fill>& fills) {
@@ -219,6 +238,7 @@ Division Partition::divide(Op& loop, const LoopSchedule& schedule, int64_t wante
 
   MovedAllocs allocs(schedule.copies, *nest.front());
   alloc_barriers(fills, wanted, bulk);
+  for (Fill& fill : fills) fill.empty_at_first = !uses_shared_ahead(*nest.front());
   Target room = target_;
   if (in_turns) room.shared_per_program -= 2 * bytes_of_each_group(nest);  // wherever that lies now
   const int64_t slots = fit_slots(func_, sizes_, room, {schedule.copies}, wanted + (schedule.sums_up ? 1 : 0));
@@ -277,15 +297,15 @@ Turn Partition::begin_fills(const Divided& divided, bool bulk) {
   Op& loop = *divided.nest.back();
   Builder first = before(*divided.nest.front()), outside = before(loop);
   if (!divided.stored.empty()) outside.create(Opcode::Barrier, {}, {}, {{attr::async_proxy, true}});
-  // The room may have been used for something else before: the copies wait until all warps are here. Behind that no
-  // warp is to wait for another one.
+  // Where the room may have been used for something else before, the copies wait until all warps are here. Behind that
+  // no warp is to wait for another one.
   for (const Fill& fill : divided.fills)
-    for (int64_t slot = 0; slot < divided.slots; ++slot) {
+    for (int64_t slot = 0; slot < divided.slots && !fill.empty_at_first; ++slot) {
       Attrs how = readers_of(fill);
       if (bulk) how[attr::async_proxy] = true;
       first.create(Opcode::PhaseArrive, {slot_of(first, fill.empty, number(first, slot))}, {}, std::move(how));
     }
-  return carry_turn(divided.nest, number(first, 0), divided.slots);
+  return carry_turn(divided.nest, {number(first, 0), number(first, 0)}, divided.slots);
 }
 
 void Partition::read_fills(Op& loop, const LoopSchedule& schedule, const std::vector<Fill>& fills, int64_t slots,

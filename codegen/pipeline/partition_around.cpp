@@ -97,7 +97,7 @@ bool Partition::copy_ahead(const std::vector<Op*>& nest, Op& store) {
   for (int64_t slot = 0; slot < slots; ++slot)
     first.create(Opcode::PhaseArrive, {slot_of(first, fill.empty, number(first, slot))}, {},
                  {{attr::async_proxy, true}});
-  const Turn turn = carry_turn(nest, number(first, 0), slots);
+  const Turn turn = carry_turn(nest, {number(first, 0), number(first, 0)}, slots);
   Block& body = *nest.back()->regions[0];
   const Span span = span_of_uses(body, place);
   Builder begin = before(*span.first), end = behind(*span.last);

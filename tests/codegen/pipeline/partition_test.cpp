@@ -39,6 +39,10 @@ def product(a, b, c, M, N, K, FORM: tl.constexpr, ASKS: tl.constexpr):
     elif FORM == "one stage":
         for i in tl.range(0, K, 64, warp_specialize=True, num_stages=1):
             acc = tl.dot(tl.load(a + m[:, None] * K + (i + k)), tl.load(b + (i + k)[:, None] * N + n), acc)
+    elif FORM == "exchange ahead":
+        acc += tl.sum(tl.load(b + tl.arange(0, 1024)).to(tl.float32), axis=0)
+        for i in tl.range(0, K, 64, warp_specialize=ASKS):
+            acc = tl.dot(tl.load(a + m[:, None] * K + (i + k)), tl.load(b + (i + k)[:, None] * N + n), acc)
     elif FORM == "sums":
         for i in tl.range(0, K, 64, warp_specialize=True, num_stages=3):
             acc += tl.load(a + m[:, None] * K + (i + k))
@@ -93,6 +97,20 @@ TEST(Partition, SaysWhyNot) {
       if (transfer.by.starts_with("no warps of their own copy: ")) told += transfer.by.substr(28);
     EXPECT_EQ(told, c.why_not);
   }
+}
+
+size_t count(std::string_view text, std::string_view what) {
+  size_t found = 0;
+  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++found;
+  return found;
+}
+
+// Slots begin empty; the program's warps say so only where they have used the room before.
+TEST(Partition, CopiesBeginAtOnceUnlessTheirRoomWasUsed) {
+  const auto arrivals = [](const char* form) { return count(image_of({form, {}, ""}).ptx, " mbarrier.arrive.shared"); };
+  const size_t within = 2;  // an iteration's, one later, and the last one's
+  EXPECT_EQ(arrivals("by the loop"), within);
+  EXPECT_GT(arrivals("exchange ahead"), within);
 }
 
 TEST(Partition, FalseIsTheDefaultOfALoop) {
