@@ -230,6 +230,9 @@ class WorkCounter {
   // Threads store to shared memory 16 bytes at a time.
   void bulk_store(const ir::Op& op, double times) {
     const ir::Type& value = op.operand(0)->type;
+    // Of a stretch of the tile's rows, its place has room for that.
+    times *= double(op.operand(2)->def->get(ir::attr::slots) * op.operand(2)->type.num_elements()) /
+             double(value.num_elements());
     const double bytes = double(value.num_elements() * element_bytes(value)) * times;
     sums_.written += bytes;
     sums_.write_traffic += bytes;

@@ -364,7 +364,10 @@ void OpRules::bulk_store() {
     return;
   if (!coordinates(map, kFirstCoordinateOfStore) || !value.layout || stage_ == Stage::Tile) return;
   const Ints axes = op_->get(attr::axes);
-  const auto boxes = axes.back() < 0 ? std::nullopt : warp_boxes(*value.layout, int(axes.back()), value.bits());
+  const int64_t room = alloc_slots(*op_->operands[2]) * place.num_elements();
+  const bool has_rows = axes.back() >= 0 && axes.back() < value.rank();
+  const auto stretch = has_rows ? stretch_with(room, value.shape, int(axes.back())) : std::nullopt;
+  const auto boxes = stretch ? warp_boxes(*value.layout, int(axes.back()), value.bits(), *stretch) : std::nullopt;
   Shape box(size_t(value.rank()), 1);
   for (size_t i = 0; i < axes.size(); ++i) {
     if (axes[i] >= value.rank() || (axes[i] < 0 && map.shape[i] != 1))

@@ -11,7 +11,7 @@ namespace tegula {
 
 namespace {
 
-constexpr int kLeastRowBytes = 32, kMostRowBytes = 128;
+constexpr int kLeastRowBytes = 32, kLeastOfStretch = 16, kMostRowBytes = 128;
 constexpr int64_t kLeastRows = 8;  // the period of a swizzle
 constexpr int kMostGroupBits = 2;  // of warps that fill a box together
 
@@ -33,8 +33,8 @@ Move move_of(const Basis& basis) {
 
 class BoxFinder {
  public:
-  BoxFinder(const LinearLayout& tile, int fast, int bytes)
-      : tile_(tile), shape_(tile.tile_shape()), fast_(fast), bytes_(bytes), held_(shape_.size(), 0) {}
+  BoxFinder(const LinearLayout& tile, int fast, int bytes, int least)
+      : tile_(tile), shape_(tile.tile_shape()), fast_(fast), bytes_(bytes), least_(least), held_(shape_.size(), 0) {}
 
   std::optional<WarpBoxes> find() {
     if (!moves_one_axis_at_a_time() || !tile_.is_invertible()) return std::nullopt;
@@ -85,8 +85,9 @@ class BoxFinder {
       rows *= out_.extents.back();
       other_axes += shape_[axis] > 1;
     }
-    out_.swizzle = int(out_.extents[size_t(fast_)]) * bytes_;
-    return out_.swizzle >= kLeastRowBytes && rows >= kLeastRows && other_axes == 1;
+    const int row_bytes = int(out_.extents[size_t(fast_)]) * bytes_;
+    out_.swizzle = row_bytes >= kLeastRowBytes ? row_bytes : 0;
+    return row_bytes >= least_ && rows >= kLeastRows && other_axes == 1;
   }
 
   bool is_in_box(const Basis& basis) const {
@@ -150,18 +151,74 @@ class BoxFinder {
 
   const LinearLayout& tile_;
   const std::vector<int64_t> shape_;
-  const int fast_, bytes_;
+  const int fast_, bytes_, least_;
   std::vector<uint32_t> held_;  // by a group of warps: bits of each axis
   int group_bits_ = 0;
   WarpBoxes out_{};
 };
 
+// A stretch of a tile's rows as a tile, and the registers that hold it; nullopt where these are not told apart by bits.
+struct PartOfTile {
+  LinearLayout layout;
+  std::vector<int> registers;
+};
+std::optional<PartOfTile> part_of(const LinearLayout& tile, size_t fast, const Stretch& stretch) {
+  std::vector<int> registers;
+  std::vector<Basis> at;
+  for (int32_t r = 0; r < tile.in_size(Dim::Register); ++r) {
+    Basis place = tile.apply({{Dim::Register, r}});
+    if (place[fast] < stretch.first || place[fast] >= stretch.first + stretch.count) continue;
+    place[fast] -= int32_t(stretch.first);
+    registers.push_back(r);
+    at.push_back(std::move(place));
+  }
+  std::vector<LinearLayout::In> ins{{Dim::Register, {}}};
+  for (size_t bit = 1; bit < at.size(); bit *= 2) ins[0].bases.push_back(at[bit]);
+  for (const LinearLayout::In& in : tile.ins())
+    if (in.dim != Dim::Register) ins.push_back(in);
+  std::vector<LinearLayout::Out> outs = tile.outs();
+  outs[fast].size = int32_t(stretch.count);
+  std::string why;
+  auto layout = LinearLayout::try_create(std::move(ins), std::move(outs), &why);
+  if (!layout || layout->in_size(Dim::Register) != int32_t(at.size())) return std::nullopt;
+  for (size_t r = 0; r < at.size(); ++r)
+    if (layout->apply({{Dim::Register, int32_t(r)}}) != at[r]) return std::nullopt;
+  return PartOfTile{std::move(*layout), std::move(registers)};
+}
+
 }  // namespace
 
-std::optional<WarpBoxes> warp_boxes(const LinearLayout& tile, int fast, int bits) {
+std::vector<Stretch> stretches_of(int64_t extent) {
+  std::vector<Stretch> stretches;
+  for (int64_t first = 0; first < extent; first += stretches.back().count)
+    stretches.push_back({first, int64_t(std::bit_floor(uint64_t(extent - first)))});
+  return stretches;
+}
+
+std::optional<Stretch> stretch_with(int64_t elements, const std::vector<int64_t>& tile, int fast) {
+  const int64_t extent = tile[size_t(fast)];
+  int64_t rows = 1;
+  for (int64_t n : tile) rows *= n;
+  rows /= extent;
+  if (elements == rows * extent) return Stretch();
+  for (const Stretch& stretch : stretches_of(extent))
+    if (elements == rows * stretch.count) return stretch;
+  return std::nullopt;
+}
+
+std::optional<WarpBoxes> warp_boxes(const LinearLayout& tile, int fast, int bits, const Stretch& stretch) {
   const int bytes = bits / 8;
   if (bytes == 0 || fast >= int(tile.outs().size())) return std::nullopt;
-  return BoxFinder(tile, fast, bytes).find();
+  if (stretch.count == 0) return BoxFinder(tile, fast, bytes, kLeastRowBytes).find();
+  const auto part = part_of(tile, size_t(fast), stretch);
+  if (!part) return std::nullopt;
+  auto boxes = BoxFinder(part->layout, fast, bytes, kLeastOfStretch).find();
+  for (size_t i = 0; boxes && i < boxes->pieces.size(); ++i) {
+    WarpBoxes::Piece& piece = boxes->pieces[i];
+    for (int& r : piece.registers) r = part->registers[size_t(r)];
+    piece.first[size_t(fast)] += stretch.first;
+  }
+  return boxes;
 }
 
 }  // namespace tegula

@@ -193,12 +193,16 @@ class BoxWriter {
         op_(op),
         value_(op.operand(0)->type),
         axes_(op.get(ir::attr::axes)),
-        boxes_(*warp_boxes(*value_.layout, int(axes_.back()), value_.bits())) {}
+        stretch_(*stretch_with(op.operand(2)->def->get(ir::attr::slots) * op.operand(2)->type.num_elements(),
+                               value_.shape, int(axes_.back()))),
+        boxes_(*warp_boxes(*value_.layout, int(axes_.back()), value_.bits(), stretch_)) {}
 
   void write() {
-    // Earlier bulk stores to the same memory must not arrive later.
-    l_.hw("bulk_store_wait_all", {});
-    meet();
+    // Earlier bulk stores to the same memory must not arrive later. Further stretches of a tile are no such ones.
+    if (stretch_.first == 0) {
+      l_.hw("bulk_store_wait_all", {});
+      meet();
+    }
     for (size_t i = 0; i < boxes_.pieces.size(); ++i) fill(boxes_.pieces[i], slot(i));
     l_.hw("fence_async_shared", {});
     meet();
@@ -259,6 +263,7 @@ class BoxWriter {
   const ir::Op& op_;
   const ir::Type& value_;
   const ir::Ints axes_;
+  const Stretch stretch_;
   const WarpBoxes boxes_;
 };
 

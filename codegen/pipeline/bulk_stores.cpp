@@ -112,6 +112,7 @@ bool is_bulk_reduction(const std::string& kind, Elem elem) {
   return (kind == "and" || kind == "or" || kind == "xor") && (whole || elem == Elem::I64);
 }
 
+constexpr int kMostRowBytes = 128;  // of a box
 constexpr int kMostGroups = 12;  // of warps that wait for each other: by a barrier each of the hardware's 16, 2 to 13
 
 bool is_in_loop(const Op& op) {
@@ -127,10 +128,31 @@ bool has_products_beside(const Func& func, bool in_loops) {
   return found;
 }
 
+// The boxes that warps hold of a tile, or of each of the stretches of its rows.
+struct Part {
+  Stretch stretch;
+  WarpBoxes boxes;
+};
+
+// Rows of other lengths than powers of two have boxes of short rows, or none; stretches of them have longer ones.
+std::vector<Part> parts_of(const Type& tile, int fast) {
+  auto whole = warp_boxes(*tile.layout, fast, tile.bits());
+  std::vector<Part> parts;
+  const std::vector<Stretch> stretches = stretches_of(tile.shape[size_t(fast)]);
+  if (stretches.size() > 1 && (!whole || whole->swizzle < kMostRowBytes))
+    for (const Stretch& stretch : stretches)
+      if (auto boxes = warp_boxes(*tile.layout, fast, tile.bits(), stretch); boxes && boxes->warps == 1)
+        parts.push_back({stretch, std::move(*boxes)});
+  if (parts.size() == stretches.size()) return parts;
+  parts.clear();
+  if (whole) parts.push_back({{}, std::move(*whole)});
+  return parts;
+}
+
 // The stored value before its layout conversion, if warps hold boxes of that; otherwise the value itself.
 struct Source {
   Value* value;
-  WarpBoxes boxes;
+  std::vector<Part> parts;
 };
 std::optional<Source> source_of(const Op& store, int fast) {
   Value* value = store.operand(1);
@@ -138,8 +160,7 @@ std::optional<Source> source_of(const Op& store, int fast) {
   if (value->def && value->def->opcode == Opcode::ConvertLayout)
     candidates.insert(candidates.begin(), value->def->operand(0));
   for (Value* candidate : candidates)
-    if (auto boxes = warp_boxes(*candidate->type.layout, fast, candidate->type.bits()))
-      return Source{candidate, std::move(*boxes)};
+    if (auto parts = parts_of(candidate->type, fast); !parts.empty()) return Source{candidate, std::move(parts)};
   return std::nullopt;
 }
 
@@ -225,27 +246,41 @@ class BulkStores {
     if (!ends_between_chunks(tile, tiles))
       return "its rows may end within 16 bytes, which a bulk store writes all or none of";
     auto source = source_of(store, tile.dims.back().axis);
-    if (!source || (source->boxes.warps > 1 && func_.num_warps() / source->boxes.warps > kMostGroups))
+    if (!source || std::ranges::any_of(source->parts, [&](const Part& part) {
+          return part.boxes.warps > 1 && func_.num_warps() / part.boxes.warps > kMostGroups;
+        }))
       return "warps hold no boxes of it with rows of 32 bytes or more";
     tried_ = true;
     const int64_t bytes_before = plan_shared(func_).bytes;
-    const MappedTile mapped{std::move(tile), source->boxes.extents, source->boxes.swizzle};
-    const Type& type = source->value->type;
-    Builder begin = where_maps_stand(func_, store.loc), here = before(store);
-    Type place = Type::place(type.elem, source->boxes.shared.tile_shape());
-    place.layout = std::make_shared<LinearLayout>(source->boxes.shared);
-    Op* alloc = begin.create(Opcode::SharedAlloc, {}, {place}, {{attr::slots, int64_t(source->boxes.pieces.size())}});
-    std::vector<Value*> operands{source->value, make_map(begin, tiles, mapped), alloc->result()};
-    for (Value* coordinate : make_coordinates(here, tiles, mapped, type.shape)) operands.push_back(coordinate);
-    Attrs how{{attr::axes, axes_of(mapped)}};
-    if (combines) how[attr::kind] = store.get(attr::kind);
-    Op* bulk = here.create(Opcode::BulkStore, std::move(operands), {}, std::move(how));
-    std::unique_ptr<Op> taken = take(store);
+    std::vector<Op*> bulk, allocs;
+    for (const Part& part : source->parts) {
+      bulk.push_back(store_part(store, *source->value, part, tile, tiles));
+      allocs.push_back(bulk.back()->operand(2)->def);
+    }
+    // The room of a conversion that nothing else uses is free, too.
+    Op* converts = source->value == store.operand(1) ? nullptr : store.operand(1)->def;
+    std::unique_ptr<Op> taken = take(store), conversion;
+    if (converts && !count_uses(func_.body).contains(converts->result())) conversion = take(*converts);
     if (launch_makes_maps(func_) && fits(bytes_before)) return {};
-    before(*bulk).insert(std::move(taken));
-    erase(*bulk);
-    erase(*alloc);
+    if (conversion) before(*bulk[0]).insert(std::move(conversion));
+    before(*bulk[0]).insert(std::move(taken));
+    for (Op* op : bulk) erase(*op);
+    for (Op* alloc : allocs) erase(*alloc);
     return "shared memory has no room for it, or the kernel has more arrays than a launch makes maps of";
+  }
+
+  // Creates the bulk store of a part ahead of the store.
+  Op* store_part(Op& store, Value& value, const Part& part, const AffineTile& tile, const AffineTiles& tiles) {
+    const MappedTile mapped{tile, part.boxes.extents, part.boxes.swizzle};
+    Builder begin = where_maps_stand(func_, store.loc), here = before(store);
+    Type place = Type::place(value.type.elem, part.boxes.shared.tile_shape());
+    place.layout = std::make_shared<LinearLayout>(part.boxes.shared);
+    Op* alloc = begin.create(Opcode::SharedAlloc, {}, {place}, {{attr::slots, int64_t(part.boxes.pieces.size())}});
+    std::vector<Value*> operands{&value, make_map(begin, tiles, mapped), alloc->result()};
+    for (Value* coordinate : make_coordinates(here, tiles, mapped, value.type.shape)) operands.push_back(coordinate);
+    Attrs how{{attr::axes, axes_of(mapped)}};
+    if (store.opcode == Opcode::AtomicRmw) how[attr::kind] = store.get(attr::kind);
+    return here.create(Opcode::BulkStore, std::move(operands), {}, std::move(how));
   }
 
   // Whether there is room for it, beside as many programs as before unless bulk stores are wanted wherever possible.

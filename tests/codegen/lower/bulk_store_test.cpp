@@ -179,12 +179,38 @@ TEST(BulkStore, ThreadsStoreWhereNoLoopMultiplies) {
   }
 }
 
+// Rows that are no power of two: a stretch of 32 columns and one of 8.
+TEST(WarpBoxes, OfStretches) {
+  std::string why;
+  const auto tile = LinearLayout::parse(
+      "register=[[0,1],[8,0],5*[0,8]], lane=[[0,2],[0,4],[1,0],[2,0],[4,0]], warp=[[16,0],[32,0]] -> dim0:64, dim1:40",
+      &why);
+  ASSERT_TRUE(tile) << why;
+  EXPECT_FALSE(warp_boxes(*tile, 1, 16));
+  const std::vector<Stretch> stretches = stretches_of(40);
+  ASSERT_EQ(stretches.size(), 2u);
+  const auto wide = warp_boxes(*tile, 1, 16, stretches[0]), rest = warp_boxes(*tile, 1, 16, stretches[1]);
+  ASSERT_TRUE(wide && rest);
+  EXPECT_EQ(wide->extents, (std::vector<int64_t>{16, 32}));
+  EXPECT_EQ(wide->swizzle, 64);
+  EXPECT_EQ(rest->extents, (std::vector<int64_t>{16, 8}));
+  EXPECT_EQ(rest->swizzle, 0);
+  EXPECT_EQ(rest->pieces[0].first, (std::vector<int64_t>{0, 32}));
+  EXPECT_EQ(rest->pieces[0].registers, (std::vector<int>{16, 17, 18, 19}));
+  EXPECT_EQ(stretch_with(64 * 8, {64, 40}, 1)->first, 32);
+  EXPECT_EQ(stretch_with(64 * 40, {64, 40}, 1)->count, 0);
+  EXPECT_FALSE(stretch_with(64 * 16, {64, 40}, 1));
+}
+
 TEST(BulkStore, ResultsOfProducts) {
   check<float16>({}, 0, "bulk stores", {0, 1, 2});              // tiles in part outside
   check<float>({.loop = false}, 0, "bulk stores", {0, 1});      // the place is where operands were
   check<float16>({.n = 96, .block_n = 192}, 0, "bulk stores");  // three pieces, one of them outside
   check<float16>({.m = 72, .n = 136, .block_m = 96, .block_n = 128, .warps = 8, .loop = false, .swap = true}, 0,
                  "bulk stores", {0, 1});  // four warps fill a box together
+  // Rows of 128 + 32 + 8 columns, and of 64 + 32 + 8: a store for each stretch.
+  check<float16>({.n = 336, .block_m = 128, .block_n = 168, .warps = 8, .loop = false}, 0, "bulk stores", {0, 1});
+  check<float16>({.n = 200, .block_n = 104}, 0, "bulk stores", {0, 1});
   check<bfloat16>({.m = 64, .n = 136}, 1, "stores by threads");
   // Of rows that end within 16 bytes a bulk store would write what lies behind them.
   check<float16>({.n = 196, .gap = 12, .n_divides = 4}, 2, "stores by threads");
