@@ -113,6 +113,35 @@ TEST(Partition, CopiesBeginAtOnceUnlessTheirRoomWasUsed) {
   EXPECT_GT(arrivals("exchange ahead"), within);
 }
 
+constexpr const char* kFewRows = R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def few(a, b, c, N, K):
+    m, n, k = tl.arange(0, 16), tl.program_id(0) * 64 + tl.arange(0, 64), tl.arange(0, 64)
+    acc = tl.zeros((64, 16), tl.float32)
+    for i in range(0, K, 64):
+        acc = tl.dot(tl.load(b + n[:, None] * K + (i + k)), tl.trans(tl.load(a + m[:, None] * K + (i + k))), acc)
+    tl.store(c + m[None, :] * N + n[:, None], acc)
+)";
+
+// The next kernel's programs would begin on the multiprocessors that are free, side by side; if the loop is short they
+// may, which the program's warps tell, not those that copy.
+TEST(Partition, ProductsOfFewRowsDoNotLetTheNextKernelStartAtOnce) {
+  const ArgType matrix{.elem = Elem::F16, .pointer = true, .divisible_by = 16};
+  const ArgType number{.elem = Elem::I32, .divisible_by = 64};
+  ArgType result = matrix;
+  result.elem = Elem::F32;
+  const std::vector<ArgType> types{matrix, matrix, result, number, number};
+  const auto lets = [&](LaunchOptions options) {
+    options.dependent_launch = true;
+    const Kernel kernel = Program::parse(kFewRows, "few.py").kernel("few");
+    return count(kernel.compile(types, options, "sm_90a").ptx, "griddepcontrol.launch_dependents");
+  };
+  EXPECT_EQ(lets({.warp_specialize = 2}), 1u);
+}
+
 TEST(Partition, FalseIsTheDefaultOfALoop) {
   EXPECT_GT(image_of({"by the loop", {.warp_specialize = 2}, "", "sm_90a", false}).copy_warps, 0);
   EXPECT_EQ(image_of({"by the loop", {.warp_specialize = 1}, "", "sm_90a", false}).copy_warps, 0);
