@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "codegen/analysis/cluster_blocks.h"
+#include "codegen/analysis/integer_bounds.h"
 #include "codegen/analysis/occupancy.h"
 #include "codegen/analysis/pointer_base.h"
 #include "codegen/analysis/shared_plan.h"
@@ -245,7 +246,7 @@ Division Partition::divide(Op& loop, const LoopSchedule& schedule, int64_t wante
   for (const Fill& fill : fills)
     for (const Value* barriers : {fill.full, fill.empty}) barriers->def->set(attr::slots, slots);
   const char* why_not = slots < 2 ? "no two slots of what it copies fit shared memory"
-                        : option < 2 && !pays(schedule, slots, bulk) ? "it does not pay"
+                        : option < 2 && !pays(loop, schedule, slots, bulk) ? "it does not pay"
                         : !nest_.add(nest, fills, slots, nullptr)
                             ? "what it copies does not follow from parameters and the loops' iterations"
                             : nullptr;
@@ -417,7 +418,10 @@ Partition::Registers Partition::share_registers(bool bulk, int64_t groups) const
 // warpgroups or more that share an SM with no other program: one computes while the other one multiplies.
 // Warps that copy take registers as well, and what the program then spills costs more than they gain: so a program that
 // takes nearly all registers is left alone. (Registers of products' operands are not counted in full.)
-bool Partition::pays(const LoopSchedule& schedule, int64_t slots, bool bulk) const {
+// A loop that has no more iterations than slots copies all it needs at its begin, whoever does; more programs at a
+// time, which have the registers of copying warps, are worth more than those.
+bool Partition::pays(Op& loop, const LoopSchedule& schedule, int64_t slots, bool bulk) const {
+  if (const auto trips = most_trips(loop); trips && *trips <= slots && nest_of(loop, func_).size() == 1) return false;
   constexpr int kLeastWarps = 2 * kWarpsOfGroup;
   const auto is_alone = [&] {
     return programs_by_room(func_, target_, shared_bytes_with(func_, sizes_, schedule.copies, slots)) <= 1;

@@ -82,7 +82,7 @@ class Partition {
 
   std::string why_not_divided(const LoopSchedule& schedule, const std::vector<ir::Op*>& nest) const;
   std::vector<Fill> fills_of(ir::Op& loop, const LoopSchedule& schedule) const;
-  bool pays(const LoopSchedule& schedule, int64_t slots, bool bulk) const;
+  bool pays(ir::Op& loop, const LoopSchedule& schedule, int64_t slots, bool bulk) const;
   bool can_take_turns(const std::vector<ir::Op*>& nest, bool bulk);
   void alloc_barriers(std::vector<Fill>& fills, int64_t slots, bool bulk);
   int64_t go_on(const std::vector<ir::Op*>& nest, const LoopSchedule& schedule, std::vector<Fill>& fills);
