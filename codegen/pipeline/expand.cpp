@@ -84,7 +84,7 @@ class CopyExpander {
     write_ = phase_ = number(first, 0);
     loads.begin(first, copy(), [&](int i) {
       tokens.push_back(commit(first));
-      write_ = number(first, i + 1);
+      write_ = number(first, (i + 1) % stream_.slots);
     });
     Value* read = carry_through(number(first, 0));
     rotate(loop_, read, stream_.slots);
@@ -204,7 +204,7 @@ class CopyExpander {
 
   void carry_phase(Builder& first, Value* next_write) {
     if (!barriers_) return;
-    phase_ = carry_through(number(first, 0));
+    phase_ = carry_through(number(first, stream_.ahead / stream_.slots));
     Builder top = behind(*next_write->def, loop_.loc);
     Value* wraps = top.lt(next_write, write_);
     body_.terminator()->operands.push_back(top.bit_xor(phase_, top.cast(wraps, Elem::I32)));

@@ -1,6 +1,7 @@
 #include "codegen/pipeline/fit.h"
 
 #include <algorithm>
+#include <list>
 
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/equal_elements.h"
@@ -92,8 +93,9 @@ int64_t fit_slots(const Func& func, ScratchSizes& sizes, const Target& target, S
   return slots;
 }
 
-int64_t shared_bytes_with(const Func& func, ScratchSizes& sizes, const std::vector<Op*>& stores, int64_t slots) {
-  const TriedSlots tried(stores, slots);
+int64_t shared_bytes_with(const Func& func, ScratchSizes& sizes, const std::vector<Slots>& slots) {
+  std::list<TriedSlots> tried;
+  for (const auto& [stores, count] : slots) tried.emplace_back(stores, count);
   return SharedNeeds(func, sizes).bytes();
 }
 

@@ -20,8 +20,17 @@ struct Stores {
 /// of shared memory with these slots is counted (plan_shared).
 int64_t fit_slots(const ir::Func& func, ScratchSizes& sizes, const Target& target, Stores stores, int64_t wanted);
 
-/// The function's shared memory if these places have so many slots each.
-int64_t shared_bytes_with(const ir::Func& func, ScratchSizes& sizes, const std::vector<ir::Op*>& stores, int64_t slots);
+/// Ops whose places have so many slots each.
+struct Slots {
+  std::vector<ir::Op*> stores;
+  int64_t slots;
+};
+/// The function's shared memory with these slots.
+int64_t shared_bytes_with(const ir::Func& func, ScratchSizes& sizes, const std::vector<Slots>& slots);
+inline int64_t shared_bytes_with(const ir::Func& func, ScratchSizes& sizes, const std::vector<ir::Op*>& stores,
+                                 int64_t slots) {
+  return shared_bytes_with(func, sizes, {{stores, slots}});
+}
 
 /// Whether they may have so many if their room is kept throughout `outer`, a loop around.
 bool fits_around(const ir::Func& func, ScratchSizes& sizes, const Target& target, const Stores& stores, int64_t slots,

@@ -28,11 +28,13 @@
 
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/cluster_blocks.h"
+#include "codegen/analysis/integer_bounds.h"
 #include "codegen/analysis/occupancy.h"
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/flow.h"
 #include "codegen/passes/passes.h"
 #include "codegen/pipeline/bulk_copies.h"
+#include "codegen/pipeline/copied_loads.h"
 #include "codegen/pipeline/edit.h"
 #include "codegen/pipeline/expand.h"
 #include "codegen/pipeline/fit.h"
@@ -73,8 +75,9 @@ class LoopPipeliner {
     if (schedule.product) multiply_in_waves(loop_, *schedule.product);
     if (!schedule.indices.empty()) run_indices_ahead(schedule);
     if (all && copy_ahead(schedule)) schedule = schedule_of(loop_);
-    const bool loads = !schedule.loads.empty(), copies = !schedule.copies.empty();
-    int ahead = fit_loads(func_, context_.target, loop_, schedule.loads, wanted_ahead(schedule.loads, all), all);
+    const bool loads = !schedule.loads.empty();
+    int ahead = run_loads_ahead(schedule, all);
+    const bool copies = !schedule.copies.empty();
     Op* product = schedule.stores.empty() ? product_of_iteration(loop_) : nullptr;
     if (ahead > 0) expand_loads(loop_, schedule.loads, never_negative_, ahead, product);
     if (!schedule.product) schedule.stores.clear();
@@ -119,6 +122,57 @@ class LoopPipeliner {
     std::erase_if(schedule.copies, waits);
   }
 
+  // How many iterations ahead those of the loads are that stay in registers. Beside products, where registers do not
+  // hold them, or only those of the next iteration, from which operands are stored an iteration ahead, they are copied
+  // to places.
+  int run_loads_ahead(LoopSchedule& schedule, bool all) {
+    const std::vector<Op*> loads = schedule.loads;
+    const int64_t wanted = wanted_ahead(loads, all);
+    auto fit = [&] {
+      return fit_loads(func_, context_.target, loop_, schedule.loads, wanted_ahead(schedule.loads, all), all);
+    };
+    int ahead = fit();
+    if (loads.empty() || warp_specialize_of(loop_, func_) > 1 || !has_product(loop_)) return ahead;
+    const int64_t needed = std::min<int64_t>(wanted, schedule.product && !schedule.stores.empty() ? 2 : 1);
+    std::vector<Op*> left = loads;
+    if (ahead >= needed)
+      std::erase_if(left, [&](Op* load) { return std::ranges::find(schedule.loads, load) != schedule.loads.end(); });
+    if (left.empty() || !copy_loads(schedule, left)) return ahead;
+    schedule.loads = loads;
+    std::erase_if(schedule.loads, [&](Op* load) { return copied_loads_->replaced(load); });
+    return fit();
+  }
+
+  // Has these loads copied to places, if there is room; fewer programs than two that could run at a time must not be
+  // the price. Few slots do.
+  bool copy_loads(LoopSchedule& schedule, const std::vector<Op*>& loads) {
+    Stores stores{schedule.copies, later_, true};
+    stores.others.insert(stores.others.end(), schedule.stores.begin(), schedule.stores.end());
+    constexpr int64_t kPrograms = 2, kBarriers = 1024;
+    auto programs = [&](int64_t slots) {
+      const int64_t bytes =
+          shared_bytes_with(func_, sizes_, {{stores.own, slots}, {schedule.stores, 2}, {later_, asked_}});
+      return std::clamp<int64_t>(programs_by_room(func_, context_.target, bytes + kBarriers), 1, kPrograms);
+    };
+    const int64_t before =
+        programs(std::max<int64_t>(1, fit_slots(func_, sizes_, context_.target, stores, stages_ + 1)));
+    copied_loads_.emplace(func_, context_.target, loop_, loads);
+    const std::vector<Op*>& copies = copied_loads_->copies();
+    stores.own.insert(stores.own.end(), copies.begin(), copies.end());
+    int64_t slots = copies.empty() ? 0 : fit_slots(func_, sizes_, context_.target, stores, stages_);
+    if (const auto trips = most_trips(loop_)) slots = std::min(slots, std::max<int64_t>(2, *trips));
+    while (slots > 1 && programs(slots) < before) --slots;
+    if (slots < 2) {
+      copied_loads_->undo();
+      copied_loads_.reset();
+      return false;
+    }
+    copied_loads_->keep();
+    stages_ = slots;
+    schedule.copies = std::move(stores.own);
+    return true;
+  }
+
   // Small loads need not run as far ahead as copies.
   int64_t wanted_ahead(const std::vector<Op*>& loads, bool all) const {
     const bool small =
@@ -129,7 +183,7 @@ class LoopPipeliner {
   // Has warps of their own copy, if the option says so or it pays: the slots of each place, or 0.
   int64_t divide(const LoopSchedule& schedule) {
     const int64_t option = warp_specialize_of(loop_, func_);
-    if (option == 1 || is_own_copy(*schedule.copies[0])) return 0;
+    if (option == 1 || copied_loads_ || is_own_copy(*schedule.copies[0])) return 0;
     Division division = partition_.divide(loop_, schedule, stages_, option);
     why_not_divided_ = option >= 2 ? std::move(division.why_not) : "";
     return division.slots;
@@ -194,19 +248,24 @@ class LoopPipeliner {
     stores.others.insert(stores.others.end(), schedule.stores.begin(), schedule.stores.end());
     const int64_t most = fit_slots(func_, sizes_, context_.target, stores, stages_ + 1);
     if (most < 2) return 0;
-    const bool sums_up = schedule.sums_up && schedule.stores.empty() && most >= 3;
-    int64_t extra = sums_up ? 2 : 1;
-    const int ahead = int(std::min(stages_ - 1, most - extra));
+    // Where the loads that are copied leave room for few slots, these are filled again once the iteration has read
+    // them.
+    const bool refills = copied_loads_ && stages_ < asked_;
+    const bool sums_up = schedule.sums_up && schedule.stores.empty() && most >= 3 && !refills;
+    int64_t extra = refills ? 0 : sums_up ? 2 : 1;
+    const int ahead = int(std::min(refills ? stages_ : stages_ - 1, most - extra));
     LoopSources sources(loop_, ahead);
     std::unique_ptr<OuterIterations> outer;
-    if (may_join_) outer = OuterIterations::of(loop_, schedule.copies, sources, ahead);
+    if (may_join_ && !refills) outer = OuterIterations::of(loop_, schedule.copies, sources, ahead);
     if (outer && !fits_around(func_, sizes_, context_.target, stores, ahead + extra, outer->loop())) outer.reset();
     const bool waits = sums_up && !in_bulk && !outer && slot_costs_programs(schedule.copies, ahead + extra);
     if (waits) --extra;
     detach(schedule.copies);
     Op* product = schedule.product;
-    expand_copies(loop_, {schedule.copies, ahead, ahead + extra, never_negative_, context_.completion, outer.get(),
-                          waits ? wait_of(*product) : product});
+    Op* behind = waits ? wait_of(*product) : product;
+    if (refills) behind = std::prev(loop_.regions[0]->ops.end(), 2)->get();
+    expand_copies(loop_,
+                  {schedule.copies, ahead, ahead + extra, never_negative_, context_.completion, outer.get(), behind});
     if (!sums_up) return ahead;
     if (outer) begin_with_product(loop_, *product);
     keep_in_flight(loop_, *product, waits);
@@ -236,6 +295,7 @@ class LoopPipeliner {
   const std::vector<Op*> later_;
   const bool never_negative_;
   bool divided_ = false;
+  std::optional<CopiedLoads> copied_loads_;
   std::string why_not_divided_;  // although it was asked for
   std::vector<std::unique_ptr<Op>> detached_;
 };
