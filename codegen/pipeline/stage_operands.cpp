@@ -21,6 +21,8 @@
 //
 // There is room if all places fit a program's shared memory with two slots for each one that a pipelined loop fills
 // (with one slot a copy is no better than a load); places that are not needed at a time share it (bytes_of_places).
+// Where some products find none so, what is stored has one slot: threads then meet once more an iteration, which costs
+// less than to multiply from registers.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -274,9 +276,15 @@ class ProductStager {
     walk(func_.body, [&](Op& op) {
       if (op.opcode == Opcode::Dot && family_of(op).asynchronous && can_have_places(op)) dots.push_back(&op);
     });
-    bool changed = false;
-    for (Op* dot : dots) changed |= stage(*dot);
-    return changed;
+    const size_t all = dots.size();
+    auto stage_all = [&] { std::erase_if(dots, [&](Op* dot) { return stage(*dot); }); };
+    stage_all();
+    if (!dots.empty()) {
+      share_room_ = true;
+      for (const auto& [tile, place] : places_) place->def->set(attr::slots, 1);
+      stage_all();
+    }
+    return dots.size() < all;
   }
 
  private:
@@ -313,10 +321,10 @@ class ProductStager {
     return {untransposed(dot.operands[operand]), axis_side_by_side(dot, operand)};
   }
 
-  // Whether a pipelined loop around the dot makes the value anew in each iteration.
+  // Whether a pipelined loop around the dot makes the value anew in each iteration, for which two slots are kept.
   bool moves(const Value* v, const Op& dot) const {
     const Op* loop = dot.parent->parent;
-    return home(v) == dot.parent && loop && loop->opcode == Opcode::For && stages_of(*loop, func_) > 1;
+    return !share_room_ && home(v) == dot.parent && loop && loop->opcode == Opcode::For && stages_of(*loop, func_) > 1;
   }
 
   // The dot, or what holds it in the block of the value: where the value is stored.
@@ -432,6 +440,7 @@ class ProductStager {
   Func& func_;
   Places& room_;
   std::map<Tile, Value*> places_;
+  bool share_room_ = false;  // what is stored has one slot, from where it is stored on
 };
 
 }  // namespace
