@@ -1,6 +1,7 @@
 // Conversions of layouts by registers, shuffles, exchanges and shared memory; what else threads and blocks hand over.
 #include "codegen/analysis/exchange_rounds.h"
 #include "codegen/layout/makers.h"
+#include "codegen/layout/spread_banks.h"
 #include "codegen/lower/lowering.h"
 #include "codegen/lower/thread_part.h"
 
@@ -173,11 +174,19 @@ class SharedExchange {
       : l_(l), op_(op), base_(base), element_(l.element_type(element)), bits_(std::max(8, element.bits())) {}
 
   void write_place(const Regs& regs, const LinearLayout& from, const LinearLayout& shared) {
-    write(plan_store(from, shared), regs, from, shared, l_.exchange_owner(op_, &from));
+    const auto stmatrix = plan_store(from, shared);
+    llvm::Value* owner = l_.exchange_owner(op_, &from);
+    if (const auto spread = stmatrix ? std::nullopt : spread_over_banks(from, shared))
+      write(std::nullopt, swapped(regs, spread->swaps), spread->layout, shared, owner);
+    else
+      write(stmatrix, regs, from, shared, owner);
   }
 
   Regs read_place(const LinearLayout& to, const LinearLayout& shared) {
-    return read(plan_load(to, shared), to, shared);
+    const auto ldmatrix = plan_load(to, shared);
+    if (const auto spread = ldmatrix ? std::nullopt : spread_over_banks(to, shared))
+      return swapped(read(std::nullopt, spread->layout, shared), spread->swaps);
+    return read(ldmatrix, to, shared);
   }
 
   Regs run(const Regs& regs, const LinearLayout& from, const LinearLayout& to) {
@@ -360,6 +369,26 @@ class SharedExchange {
       for (size_t i = 0; i < registers.size(); ++i) out[registers[i]] = part[i];
     });
     return with_copies(std::move(out), to);
+  }
+
+  std::optional<SpreadBanks> spread_over_banks(const LinearLayout& reg, const LinearLayout& shared) const {
+    constexpr int kWord = 32;
+    if (bits_ != kWord) return std::nullopt;
+    return spread_banks(reg, shared, access_width(reg.invert_and_compose(shared)));
+  }
+
+  // Each lane's registers, of which it exchanges those that its bits say.
+  Regs swapped(Regs regs, const std::vector<std::pair<int, int>>& swaps) {
+    for (const auto& [lane, bit] : swaps) {
+      llvm::Value* other = l_.b.CreateICmpNE(l_.b.CreateAnd(l_.thread(), l_.i32(1 << lane)), l_.i32(0));
+      for (size_t r = 0; r < regs.size(); ++r) {
+        if (r >> bit & 1) continue;
+        llvm::Value *&a = regs[r], *&b = regs[r | size_t(1) << bit], *first = a;
+        a = l_.b.CreateSelect(other, b, first);
+        b = l_.b.CreateSelect(other, first, b);
+      }
+    }
+    return regs;
   }
 
   static std::string matrix_row(const char* name, const MatrixPlan& plan) {
