@@ -142,6 +142,21 @@ TEST(Partition, ProductsOfFewRowsDoNotLetTheNextKernelStartAtOnce) {
   EXPECT_EQ(lets({.warp_specialize = 2}), 1u);
 }
 
+// What a loop of two iterations copies is under way from its begin on, whoever copies.
+TEST(Partition, DoesNotPayInLoopsWithAsManyIterationsAsSlots) {
+  const ArgType matrix{.elem = Elem::F16, .pointer = true, .divisible_by = 16},
+      sums{.elem = Elem::F32, .pointer = true};
+  const ArgType number{.elem = Elem::I32, .divisible_by = 64};
+  auto copy_warps = [&](const ArgType& depth) {
+    const std::vector<ArgType> types{matrix, matrix, sums, number, number, depth};
+    const LaunchOptions options{.constexprs = {{"FORM", ""}, {"ASKS", false}}, .num_stages = 3};
+    return Program::parse(kKernels, "partition.py").kernel("product").compile(types, options, "sm_90a").copy_warps;
+  };
+  EXPECT_GT(copy_warps(number), 0);
+  EXPECT_GT(copy_warps({.elem = Elem::I32, .constant = 1024}), 0);
+  EXPECT_EQ(copy_warps({.elem = Elem::I32, .constant = 128}), 0);
+}
+
 TEST(Partition, FalseIsTheDefaultOfALoop) {
   EXPECT_GT(image_of({"by the loop", {.warp_specialize = 2}, "", "sm_90a", false}).copy_warps, 0);
   EXPECT_EQ(image_of({"by the loop", {.warp_specialize = 1}, "", "sm_90a", false}).copy_warps, 0);
