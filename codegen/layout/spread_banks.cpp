@@ -18,7 +18,8 @@ std::optional<SpreadBanks> spread_banks(const LinearLayout& reg, const LinearLay
   auto bank = [&](uint32_t at) { return gf2::Vector(at >> skipped & ((1u << (kBankBits - skipped)) - 1)); };
   std::vector<int> registers;  // bits that move whole accesses to other banks
   for (int bit = 0; bit < to_offset.in_bits(Dim::Register); ++bit)
-    if (bank(offset(Dim::Register, bit)) && offset(Dim::Register, bit) % uint32_t(vector) == 0) registers.push_back(bit);
+    if (bank(offset(Dim::Register, bit)) && offset(Dim::Register, bit) % uint32_t(vector) == 0)
+      registers.push_back(bit);
   gf2::Span banks;
   std::vector<int> shared_ones;
   for (int lane = 0; lane < lanes; ++lane)

@@ -16,9 +16,9 @@ struct SpreadBanks {
   LinearLayout layout;
 };
 
-/// Elements of 32 bits laid out as `reg` that accesses of `vector` elements move to or from `shared`: which registers to
-/// exchange so that fewer lanes share a bank. Nullopt where none help. With a select for each register a swap costs a
-/// quarter of what the access would take once more, as a multiprocessor has one path to shared memory for four warps
+/// Elements of 32 bits laid out as `reg` that accesses of `vector` elements move to or from `shared`: which registers
+/// to exchange so that fewer lanes share a bank. Nullopt where none help. With a select for each register a swap costs
+/// a quarter of what the access would take once more, as a multiprocessor has one path to shared memory for four warps
 /// that compute.
 std::optional<SpreadBanks> spread_banks(const LinearLayout& reg, const LinearLayout& shared, int vector);
 

@@ -49,8 +49,7 @@ void CopiedLoads::replace(Op& loop, Op& load) {
   Builder outside = before(loop, load.loc), here = before(load, load.loc);
   const int axis = fastest_axis(load);
   Value* place = alloc_place(outside, type, 1, axis);
-  place->type.layout =
-      std::make_shared<LinearLayout>(shared_layout_for_dot_operand(*type.layout, type.bits()));
+  place->type.layout = std::make_shared<LinearLayout>(shared_layout_for_dot_operand(*type.layout, type.bits()));
   copies_.push_back(here.create(Opcode::AsyncCopy, {load.operand(0), place, load.operand(1)}, {},
                                 {{attr::vector, load.get(attr::vector)}}));
   Value* token = here.create(Opcode::AsyncCommit, {}, {Type::token(Completion::Group)})->result();

@@ -28,6 +28,7 @@
 
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/cluster_blocks.h"
+#include "codegen/analysis/equal_elements.h"
 #include "codegen/analysis/integer_bounds.h"
 #include "codegen/analysis/occupancy.h"
 #include "codegen/analysis/shared_plan.h"
@@ -122,9 +123,9 @@ class LoopPipeliner {
     std::erase_if(schedule.copies, waits);
   }
 
-  // How many iterations ahead those of the loads are that stay in registers. Beside products, where registers do not
-  // hold them, or only those of the next iteration, from which operands are stored an iteration ahead, they are copied
-  // to places.
+  // How many iterations ahead those of the loads are that stay in registers. Beside products they are copied to places
+  // where registers do not hold them, or only those of the next iteration, from which operands are stored an iteration
+  // ahead, or where they take more than a few.
   int run_loads_ahead(LoopSchedule& schedule, bool all) {
     const std::vector<Op*> loads = schedule.loads;
     const int64_t wanted = wanted_ahead(loads, all);
@@ -134,8 +135,11 @@ class LoopPipeliner {
     int ahead = fit();
     if (loads.empty() || warp_specialize_of(loop_, func_) > 1 || !has_product(loop_)) return ahead;
     const int64_t needed = std::min<int64_t>(wanted, schedule.product && !schedule.stores.empty() ? 2 : 1);
+    int64_t held = 0;  // bytes a thread
+    for (const Op* load : schedule.loads) held += is_small_load(*load) ? 0 : ahead * register_bytes(*load);
+    constexpr int64_t kFew = 64;
     std::vector<Op*> left = loads;
-    if (ahead >= needed)
+    if (ahead >= needed && held <= kFew)
       std::erase_if(left, [&](Op* load) { return std::ranges::find(schedule.loads, load) != schedule.loads.end(); });
     if (left.empty() || !copy_loads(schedule, left)) return ahead;
     schedule.loads = loads;

@@ -67,8 +67,8 @@ struct Case {
 };
 
 void check(Device& device, const Case& c) {
-  SCOPED_TRACE(fmt::format("{}: {} rows of {} and {} in chunks of {}{}, {} warps, {} stages", device.info().name, c.rows,
-                           c.k, c.v, c.chunk, c.reverse ? ", the last one first" : "", c.options.num_warps,
+  SCOPED_TRACE(fmt::format("{}: {} rows of {} and {} in chunks of {}{}, {} warps, {} stages", device.info().name,
+                           c.rows, c.k, c.v, c.chunk, c.reverse ? ", the last one first" : "", c.options.num_warps,
                            c.options.num_stages));
   auto few = [&](int columns, unsigned seed) {
     auto values = random_values<float>(size_t(c.rows) * columns, seed);
@@ -145,13 +145,15 @@ TEST(CopiedLoads, BesideSumsInFlight) {
       }
 }
 
-std::string code(LaunchOptions options, bool reverse) {
+KernelImage image(LaunchOptions options, bool reverse, int columns = 128) {
   const ArgType halves{.elem = Elem::BF16, .pointer = true, .divisible_by = 16};
   const ArgType floats{.elem = Elem::F32, .pointer = true, .divisible_by = 16}, number{.elem = Elem::I32};
-  options.constexprs = {{"K", 64}, {"V", 128}, {"BT", 64}, {"REVERSE", reverse}};
+  options.constexprs = {{"K", 64}, {"V", columns}, {"BT", 64}, {"REVERSE", reverse}};
   const std::vector<ArgType> types{halves, floats, halves, halves, floats, number};
-  return kernel().compile(types, options, "sm_90a").ptx;
+  return kernel().compile(types, options, "sm_90a");
 }
+
+std::string code(const LaunchOptions& options, bool reverse) { return image(options, reverse).ptx; }
 
 size_t count(const std::string& text, const std::string& part) {
   size_t n = 0;
@@ -166,6 +168,16 @@ TEST(CopiedLoads, RunAheadInSharedMemory) {
     EXPECT_GT(count(by_threads, "cp.async.cg.shared.global"), 0u);
   }
   EXPECT_EQ(count(code({}, false), "ld.global"), 0u);
+}
+
+// They fit the registers of one iteration, and take more of them than other programs could do without.
+TEST(CopiedLoads, LeaveRegistersToOtherPrograms) { EXPECT_EQ(count(image({}, false, 32).ptx, "ld.global"), 0u); }
+
+TEST(CopiedLoads, ByThreadsAreNotBesideBulkStores) {
+  std::string why_not;
+  for (const Transfer& transfer : image({}, true).transfers)
+    if (transfer.by == "stores by threads") why_not += transfer.why_not;
+  EXPECT_EQ(why_not, "threads copy in the loop around it");
 }
 
 }  // namespace

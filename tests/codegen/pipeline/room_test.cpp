@@ -32,8 +32,8 @@ def chain(d, h, k, out, n, K: tl.constexpr, BT: tl.constexpr):
 
 TEST(Room, OperandsThatAreStoredShareItBeforeProductsMultiplyFromRegisters) {
   auto array = [](Elem elem) { return ArgType{.elem = elem, .pointer = true, .divisible_by = 16}; };
-  const std::vector<ArgType> types{array(Elem::F32), array(Elem::F16), array(Elem::BF16), array(Elem::F32),
-                                   {.elem = Elem::I32}};
+  const std::vector<ArgType> types{
+      array(Elem::F32), array(Elem::F16), array(Elem::BF16), array(Elem::F32), {.elem = Elem::I32}};
   const LaunchOptions options{.constexprs = {{"K", 128}, {"BT", 64}}, .num_warps = 8};
   const std::string ptx = Program::parse(kKernel, "room.py").kernel("chain").compile(types, options, "sm_90a").ptx;
   EXPECT_NE(ptx.find("wgmma.mma_async"), std::string::npos);
