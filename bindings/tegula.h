@@ -72,6 +72,7 @@ typedef struct tegula_options {
   int32_t program_bits; /* of the number of programs of a launch, where that is known (11: 1024 to 2047 programs): code
                            that is fast for so many takes less time to compile; 0: any number */
   int32_t no_sanitize_overflow; /* 1: with debug, integers that overflow are no failed asserts */
+  int32_t program_loop;         /* programs that run at a time take those of the grid in turns: as bulk_copies */
 } tegula_options;
 
 /* ---- Devices, besides those of tegula_runtime.h */

@@ -106,6 +106,7 @@ struct Config {
   std::optional<int> maxnreg;          ///< registers a thread at most; unset: the launch's
   std::optional<int> warp_specialize;  ///< as of LaunchOptions; unset: the launch's
   std::optional<int> bulk_copies;      ///< as of LaunchOptions; unset: the launch's
+  std::optional<int> program_loop;     ///< as of LaunchOptions; unset: the launch's
   std::optional<int> debug;            ///< as of LaunchOptions; unset: the launch's
   std::optional<int> num_ctas;         ///< as of LaunchOptions; unset: the launch's
   std::optional<int> program_bits;     ///< as of LaunchOptions; unset: the launch's
@@ -130,6 +131,7 @@ inline ConfigOption num_stages(int n) { return {&Config::num_stages, n}; }
 inline ConfigOption maxnreg(int n) { return {&Config::maxnreg, n}; }
 inline ConfigOption warp_specialize(int n) { return {&Config::warp_specialize, n}; }
 inline ConfigOption bulk_copies(int n) { return {&Config::bulk_copies, n}; }
+inline ConfigOption program_loop(int n) { return {&Config::program_loop, n}; }
 inline ConfigOption num_ctas(int n) { return {&Config::num_ctas, n}; }
 
 namespace detail {

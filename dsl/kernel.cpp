@@ -8,6 +8,7 @@
 
 #include "codegen/analysis/pointer_base.h"
 #include "codegen/compile.h"
+#include "codegen/ir/options.h"
 #include "codegen/ir/printer.h"
 #include "codegen/ir/verifier.h"
 #include "codegen/ir/verify_steps.h"
@@ -164,6 +165,7 @@ std::unique_ptr<ir::Func> KernelState::build(std::span<const ArgType> types, con
   for (const Diag& d : diags.list()) tell_once(MessageKind::Warning, dsl::warning_text(d, source->diagnostics()));
   if (has_messages) *has_messages = !prints.empty() || diags.size() > 0;
   if (!options.dependent_launch || options.cooperative_grid) func->attrs["dependent_launch"] = false;
+  if (options.cooperative_grid) func->attrs[std::string(ir::option::program_loop.name)] = int64_t(1);
   if (!options.enable_fp_fusion) func->attrs["fp_fusion"] = false;
   return func;
 }

@@ -50,6 +50,10 @@ struct LaunchOptions {
   /// (GPUs from sm_90 on): 1 never, 2 wherever it is possible, 0 where it is expected to pay. A launch whose arguments
   /// allow no tensor map takes other code.
   int bulk_copies = 0;
+  /// Whether a launch starts as many programs as run at a time, which take the grid's programs in turns (GPUs from
+  /// sm_90a on, kernels whose products' operands are copied by warps of their own): 1 never, 2 wherever it is possible,
+  /// 0 where it is expected to pay. What programs see of the grid does not change.
+  int program_loop = 0;
   /// 1: tl.device_assert and assert are carried out; 0: where the environment variable TEGULA_DEBUG, or TRITON_DEBUG,
   /// is set to another value than 0. 2: statements and named values are told to a debugger too, as `tegula debug` asks.
   int debug = 0;

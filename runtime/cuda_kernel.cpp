@@ -102,6 +102,11 @@ CudaKernel::CudaKernel(CudaContext& context, KernelImage image, CudaModules::Mad
           "{} bytes of shared memory\n  hint: use a smaller num_ctas or num_warps, or smaller tiles",
           image_.kernel, context.device_info().name, blocks_, threads_, image_.registers, shared_bytes_));
   }
+  if (image_.program_loop) {
+    int programs = 0;
+    checked(driver.occupancy.symbol, driver.occupancy(&programs, function_, int(threads_), size_t(shared_bytes_)));
+    most_blocks_ = unsigned(std::max(1, programs) * context.device_info().num_sms);
+  }
   if (!image_.asserts.empty() && driver.module_get_global && driver.mem_host_alloc && driver.mem_free_host)
     listen_for_asserts();
 }
@@ -148,21 +153,27 @@ bool CudaKernel::try_launch(Grid grid, void* const* args, StreamHandle stream) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return true;
   if (failure_) [[unlikely]]
     check_asserts();
-  if (maps_) return launch_with_maps(grid, args, stream);
+  if (maps_ || most_blocks_) return launch_with_more(grid, args, stream);
   start(grid, args, stream);
   return true;
 }
 
-bool CudaKernel::launch_with_maps(Grid grid, void* const* args, StreamHandle stream) {
+// With tensor maps, and the numbers of programs, behind the arguments.
+bool CudaKernel::launch_with_more(Grid grid, void* const* args, StreamHandle stream) {
+  if (!takes_in_turns(image_, grid)) return false;
   CudaTensorMaps::Found found;
-  if (!maps_->find(args, found)) return false;
+  if (maps_ && !maps_->find(args, found)) return false;
   constexpr size_t kInline = 64;
-  const size_t params = image_.params.size(), all = params + maps_->size();
+  std::array<unsigned, 3> programs{grid.x, grid.y, grid.z};
+  const size_t params = image_.params.size(), maps = maps_ ? maps_->size() : 0;
+  const size_t all = params + maps + (most_blocks_ ? programs.size() : 0);
   std::array<void*, kInline> room;
   std::vector<void*> more(all > kInline ? all : 0);
   void** pointers = more.empty() ? room.data() : more.data();
   std::copy_n(args, params, pointers);
-  for (size_t i = params; i < all; ++i) pointers[i] = const_cast<cuda::TensorMap*>(found.maps[i - params]);
+  for (size_t i = 0; i < maps; ++i) pointers[params + i] = const_cast<cuda::TensorMap*>(found.maps[i]);
+  for (size_t i = params + maps; i < all; ++i) pointers[i] = &programs[i - params - maps];
+  if (most_blocks_ && uint64_t(grid.x) * grid.y * grid.z > most_blocks_) grid = {most_blocks_};
   start(grid, pointers, stream);
   return true;
 }

@@ -30,7 +30,7 @@ class CudaKernel final : public LoadedKernel {
 
  private:
   void listen_for_asserts();
-  bool launch_with_maps(Grid grid, void* const* args, StreamHandle stream);
+  bool launch_with_more(Grid grid, void* const* args, StreamHandle stream);
   void start(Grid grid, void* const* args, StreamHandle stream);
   cuda::LaunchConfig config_of(Grid grid, StreamHandle stream) const;
   [[noreturn]] void launch_failed(cuda::Result result, Grid grid) const;
@@ -48,6 +48,7 @@ class CudaKernel final : public LoadedKernel {
   unsigned threads_;
   unsigned shared_bytes_;
   std::unique_ptr<CudaTensorMaps> maps_;  // null: the code takes none
+  unsigned most_blocks_ = 0;              // that take a launch's programs one behind the other; 0: a block a program
   AssertFailure* failure_ = nullptr;      // in pinned memory; null: the code has no asserts
 
   CudaContext& context_;

@@ -16,6 +16,11 @@ int64_t clusters_at_once(int num_sms, int64_t blocks) {
   return std::max<int64_t>(1, num_sms / blocks * 15 / 16);
 }
 
+bool takes_in_turns(const KernelImage& image, Grid grid) {
+  constexpr uint64_t kMost = 1 << 30;  // the number behind the last one is an int32, too
+  return !image.program_loop || (grid.x <= kMost && uint64_t(grid.x) * grid.y <= kMost / grid.z);
+}
+
 std::string assert_failed(const KernelImage& image, uint64_t number) {
   const std::string text = number < image.asserts.size() ? image.asserts[number].text : std::string();
   return text.empty() ? "the assertion fails" : "the assertion fails: " + text;
@@ -32,7 +37,8 @@ std::string cooperative_too_large(const KernelImage& image, Grid grid, int64_t m
 void LoadedKernel::launch(Grid grid, void* const* args, StreamHandle stream) {
   if (try_launch(grid, args, stream)) [[likely]]
     return;
-  const std::string why = why_no_maps(image().tensor_maps, args);
+  const std::string why =
+      takes_in_turns(image(), grid) ? why_no_maps(image().tensor_maps, args) : "it has more than 2^30 programs";
   throw LaunchError(fmt::format(
       "kernel '{}' copies arrays in bulk, which this launch does not allow: {}\n  hint: compile it with bulk_copies=1",
       image().kernel, why.empty() ? "the driver makes no tensor map" : why));

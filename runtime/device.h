@@ -51,6 +51,9 @@ struct DeviceInfo {
   int64_t shared_per_program = 0;
 };
 
+/// Whether the code can count the programs of such a launch, where that takes them one behind the other (program_loop).
+bool takes_in_turns(const KernelImage& image, Grid grid);
+
 /// How many clusters of so many blocks run at a time, a block on each multiprocessor. Clusters lie within parts of a
 /// GPU, which hold no whole number of large ones: an H200, of 132, runs 30 of four blocks.
 int64_t clusters_at_once(int num_sms, int64_t blocks);
@@ -61,7 +64,7 @@ class LoadedKernel {
   virtual ~LoadedKernel() = default;
   /// Starts the kernel; a grid without programs starts nothing. `args` points to one pointer an argument, as
   /// cuLaunchKernel takes them. Does not wait on a GPU. False, and nothing is started, where the arguments allow none
-  /// of the tensor maps that the code takes.
+  /// of the tensor maps that the code takes, or it cannot count so many programs.
   virtual bool try_launch(Grid grid, void* const* args, StreamHandle stream) = 0;
   /// The same; throws LaunchError where try_launch() gives false.
   void launch(Grid grid, void* const* args, StreamHandle stream);

@@ -148,6 +148,7 @@ std::string to_bytes(const KernelImage& image) {
   w.number(image.shared_bytes);
   w.number(uint8_t(image.dependent_launch));
   w.number(image.few_programs);
+  w.number(uint8_t(image.program_loop));
   w.number(uint8_t(image.cooperative));
   w.bytes(image.ptx);
   w.bytes(image.cubin);
@@ -208,6 +209,7 @@ std::optional<KernelImage> image_from_bytes(std::string_view bytes) {
   image.dependent_launch = r.number<uint8_t>() != 0;
   image.few_programs = r.number<int64_t>();
   r.require(image.few_programs >= 0);
+  image.program_loop = r.number<uint8_t>() != 0;
   image.cooperative = r.number<uint8_t>() != 0;
   image.ptx = r.bytes<std::string>();
   image.cubin = r.bytes<std::vector<uint8_t>>();

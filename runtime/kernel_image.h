@@ -80,6 +80,9 @@ struct KernelImage {
   /// Launches of more programs take the entry named by entry_of_many(), which does not let the next kernel start before
   /// this one ends. 0: there is no such entry.
   int64_t few_programs = 0;
+  /// A block takes one program of the launch after the other, in steps of the number of blocks: as many blocks as run
+  /// at a time do. Behind all parameters the code takes the number of programs along each axis, three int32.
+  bool program_loop = false;
   bool cooperative = false;      ///< all programs of a launch run at once, or it is refused
   std::string ptx;               ///< for GPUs; may be empty when cubin is there
   std::vector<uint8_t> cubin;    ///< what an assembler made of ptx; may be empty

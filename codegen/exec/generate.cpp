@@ -300,6 +300,7 @@ std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions
   code.shared_bytes = lowering.shared.bytes;
   code.dependent_launch = lowering.dependent_launch();
   code.tensor_maps = lower::launch_maps(func);
+  code.program_loop = ir::loops_over_programs(func);
   code.sites = lowering.sites;
   code.asserts = lowering.asserts;
   if (options.emulator) {
@@ -334,6 +335,7 @@ KernelImage image_of(const ir::Func& func, const Target& target, GeneratedCode c
   image.shared_bytes = code.shared_bytes;
   image.dependent_launch = code.dependent_launch;
   image.few_programs = code.few_programs;
+  image.program_loop = code.program_loop;
   image.ptx = std::move(code.ptx);
   image.bitcode = std::move(code.bitcode);
   image.sites = std::move(code.sites);

@@ -18,6 +18,7 @@ struct GeneratedCode {
   int64_t shared_bytes = 0;
   bool dependent_launch = false;
   int64_t few_programs = 0;  ///< as KernelImage::few_programs
+  bool program_loop = false;
   TensorMaps tensor_maps;
   std::vector<Loc> sites;
   std::vector<ImageAssert> asserts;

@@ -176,6 +176,12 @@ const Op* copy_warps_of(const Func& func) {
   return nullptr;
 }
 
+bool loops_over_programs(const Func& func) {
+  bool loops = false;
+  walk(func.body, [&](const Op& op) { loops |= op.opcode == Opcode::NumPrograms && op.get(attr::of_launch); });
+  return loops;
+}
+
 int groups_of(const Func& func) {
   const Op* copy_warps = copy_warps_of(func);
   return copy_warps ? int(copy_warps->get(attr::groups)) : 1;

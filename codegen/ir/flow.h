@@ -82,6 +82,8 @@ Op* for_of(const Value* value);
 bool precedes_copy_warps(const Op& op);
 /// The function's copy_warps; null if it has none.
 const Op* copy_warps_of(const Func& func);
+/// Whether blocks take programs of the launch one behind the other (num_programs of_launch).
+bool loops_over_programs(const Func& func);
 /// The number of groups of num_warps warps that run one program of the function.
 int groups_of(const Func& func);
 

@@ -158,6 +158,7 @@ int Func::num_warps() const { return option_of(*this, option::num_warps); }
 int Func::num_ctas() const { return option_of(*this, option::num_ctas); }
 int Func::warp_specialize() const { return option_of(*this, option::warp_specialize); }
 int Func::bulk_copies() const { return option_of(*this, option::bulk_copies); }
+int Func::program_loop() const { return option_of(*this, option::program_loop); }
 bool Func::debug() const { return option_of(*this, option::debug) != 0; }
 bool Func::watched() const { return option_of(*this, option::debug) > 1; }
 int Func::num_stages() const { return option_of(*this, option::num_stages); }

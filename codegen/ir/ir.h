@@ -199,6 +199,7 @@ struct Func {
   int num_stages() const;  ///< of the loops around a dot that have no number of their own
   int warp_specialize() const;
   int bulk_copies() const;
+  int program_loop() const;
   int maxnreg() const;  ///< registers a thread at most; 0: no limit
   /// Whether the kernel may begin before the one ahead of it in its stream has ended (attribute dependent_launch).
   bool dependent_launch() const;

@@ -44,7 +44,10 @@ void grid_query(Lowering& l, const ir::Op& op, const char* what, const char* of_
 void lower_ProgramId(Lowering& l, const ir::Op& op) {
   grid_query(l, op, op.get(ir::attr::reverse) ? "program_id_long_first" : "program_id", "cluster_id");
 }
-void lower_NumPrograms(Lowering& l, const ir::Op& op) { grid_query(l, op, "num_programs", "num_clusters"); }
+void lower_NumPrograms(Lowering& l, const ir::Op& op) {
+  if (op.get(ir::attr::of_launch)) return l.set_scalar(op.result(), l.programs_of_launch(int(op.get(ir::attr::axis))));
+  grid_query(l, op, "num_programs", "num_clusters");
+}
 
 void lower_BlockId(Lowering& l, const ir::Op& op) { l.set_scalar(op.result(), l.block_of_cluster()); }
 

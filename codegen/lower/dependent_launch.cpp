@@ -62,6 +62,25 @@ bool shares_operands(const ir::Op& op, int64_t read_by_one) {
   return std::min(shape[shape.size() - 2], shape.back()) > read_by_one;
 }
 
+bool multiplies_itself(const ir::Op& op, int64_t read_by_one) {
+  const auto& ops = op.regions[0]->ops;
+  return std::any_of(ops.begin(), ops.end(), [&](const auto& inner) { return shares_operands(*inner, read_by_one); });
+}
+
+// The loop, or if it takes programs in turns the one in it whose bounds are known ahead of it, with products that share
+// operands; null: none.
+const ir::Op* loop_of_products(const ir::Func& func, const ir::Op& loop, int64_t read_by_one) {
+  if (multiplies_itself(loop, read_by_one)) return &loop;
+  if (!ir::loops_over_programs(func)) return nullptr;
+  for (const auto& op : loop.regions[0]->ops) {
+    if (op->opcode != ir::Opcode::For || !multiplies_itself(*op, read_by_one)) continue;
+    for (const ir::Value* bound : ir::ForLoop(*op).bounds())
+      if ((bound->def ? bound->def->parent : bound->block) != loop.parent) return nullptr;
+    return op.get();
+  }
+  return nullptr;
+}
+
 bool has_shared_reads(const ir::Block& loop, int64_t read_by_one) {
   bool found = false;
   ir::walk(loop, [&](const ir::Op& op) { found |= shares_operands(op, read_by_one); });
@@ -128,19 +147,21 @@ void Lowering::wait_for_earlier() {
   if (shared_reads_.empty() && lets_next_start(func)) hw("let_next_start", {});
 }
 
+// Where blocks take programs in turns, those do that have one program.
 void Lowering::let_next_start_if_short(const ir::Op& op) {
   if (!dependent_launch() || shared_reads_ != std::vector{&op} || op.opcode != ir::Opcode::For) return;
-  const ir::ForLoop loop(op);
-  const auto& ops = loop.body().ops;
-  if (std::none_of(ops.begin(), ops.end(),
-                   [&](const auto& inner) { return shares_operands(*inner, read_by_one(func)); }))
-    return;
-  llvm::Value* step = scalar(loop.step());
-  llvm::Value* most = b.CreateMul(step, llvm::ConstantInt::get(step->getType(), kShortLoop));
-  llvm::Value* length = b.CreateSub(scalar(loop.upper()), scalar(loop.lower()));
+  const ir::Op* multiplies = loop_of_products(func, op, read_by_one(func));
+  if (!multiplies) return;
+  const auto iterations_at_most = [&](const ir::ForLoop& loop, int64_t count) {
+    llvm::Value* step = scalar(loop.step());
+    llvm::Value* most = b.CreateMul(step, llvm::ConstantInt::get(step->getType(), uint64_t(count)));
+    return b.CreateICmpSLE(b.CreateSub(scalar(loop.upper()), scalar(loop.lower())), most);
+  };
+  llvm::Value* shortly = iterations_at_most(ir::ForLoop(*multiplies), kShortLoop);
+  if (multiplies != &op) shortly = b.CreateAnd(shortly, iterations_at_most(ir::ForLoop(op), 1));
   auto* is_short = llvm::BasicBlock::Create(context, "short", function_);
   auto* after = llvm::BasicBlock::Create(context, "after", function_);
-  b.CreateCondBr(b.CreateICmpSLE(length, most), is_short, after);
+  b.CreateCondBr(shortly, is_short, after);
   b.SetInsertPoint(is_short);
   hw("let_next_start", {});
   b.CreateBr(after);

@@ -127,6 +127,8 @@ bool Lowering::run() {
   for (auto& p : func.body.args) types.push_back(p->type.is_bool() ? b.getInt8Ty() : element_type(p->type));
   const std::vector<const ir::Op*> maps = tensor_maps_in(func);
   types.append(maps.size(), tensor_map_parameter(context));
+  first_count_ = unsigned(types.size());
+  if (ir::loops_over_programs(func)) types.append(3, b.getInt32Ty());
   function_ = llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), types, false),
                                      llvm::GlobalValue::ExternalLinkage, func.name, module);
   describe_kernel(*this, *function_);
@@ -158,6 +160,8 @@ bool Lowering::run() {
   debug_->finalize();
   return !diags.has_errors();
 }
+
+llvm::Value* Lowering::programs_of_launch(int axis) const { return function_->getArg(first_count_ + unsigned(axis)); }
 
 llvm::SmallVector<llvm::Value*> Lowering::results(llvm::Value* call) {
   if (!call->getType()->isStructTy()) return {call};

@@ -78,6 +78,8 @@ class Lowering {
   int num_groups() const { return warps_.groups; }
   /// The index of the thread's group, the same in all lanes of a warp.
   llvm::Value* group();
+  /// The number of programs of the launch along an axis, where blocks take these in turns.
+  llvm::Value* programs_of_launch(int axis) const;
   /// The first of the `count` named barriers of the thread's group, if those of all groups begin with number `first`.
   llvm::Value* barriers_of_group(int first, int count);
   /// The number of warps that only copy, beside the program's.
@@ -251,6 +253,7 @@ class Lowering {
   const ir::Op* first_exchange_ = nullptr;  // of the function's ops, the first with data for other blocks
   llvm::BasicBlock* copy_block_ = nullptr;
   llvm::Function* function_ = nullptr;
+  unsigned first_count_ = 0;  ///< the parameter behind all that the function and tensor maps have
   llvm::Value* shared_base_ = nullptr;
   llvm::Instruction* entry_end_ = nullptr;
   std::unique_ptr<DebugInfo> debug_;

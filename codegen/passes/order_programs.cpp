@@ -7,15 +7,11 @@
 // number of a program along axis 0, as those of causal attention do, programs of up to eight numbers along axis 1
 // (heads) begin together, the long ones first. (Measured on an H200: of 64 heads of 2048 rows that takes 0.91 of the
 // time; all heads together lose more by the cache than they gain.)
-//
-// Programs of a launch have no order, but those that wait for what others store rely on that earlier ones have begun:
-// kernels that order memory or use results of atomic operations stay as they are, as do those with assembly, which may
-// ask for its number itself.
 #include <unordered_map>
 #include <vector>
 
 #include "codegen/analysis/axis_info.h"
-#include "codegen/analysis/pointer_base.h"
+#include "codegen/analysis/program_order.h"
 #include "codegen/ir/flow.h"
 #include "codegen/passes/passes.h"
 #include "codegen/product/plan.h"
@@ -80,19 +76,6 @@ class Trends {
   std::unordered_map<const Value*, Trend> known_;
 };
 
-// Whether programs may begin in any order.
-bool have_no_order(const Func& func) {
-  std::vector<const Value*> written;
-  if (func.num_ctas() > 1 || orders_memory(func.body, written)) return false;
-  const auto uses = count_uses(func.body);
-  bool free = true;
-  walk(func.body, [&](const Op& op) {
-    free &= op.opcode != Opcode::InlineAsm && op.opcode != Opcode::InlineAsmEffects &&
-            !(op.opcode == Opcode::AtomicRmw && uses.contains(op.result()));
-  });
-  return free;
-}
-
 // Collects the outermost loops with products.
 void find_loops(const Block& block, std::vector<const Op*>& loops) {
   for (const auto& op : block.ops) {
@@ -111,7 +94,7 @@ void find_loops(const Block& block, std::vector<const Op*>& loops) {
 void passes::order_programs(Func& func, PassContext& context) {
   std::vector<const Op*> loops;
   find_loops(func.body, loops);
-  if (loops.empty() || !have_no_order(func)) return;
+  if (loops.empty() || !programs_have_no_order(func)) return;
   Trends trends(func);
   bool grows = false, falls = false;
   for (const Op* op : loops) {

@@ -18,6 +18,7 @@
 #include "codegen/pipeline/expand.h"
 #include "codegen/pipeline/filled_places.h"
 #include "codegen/pipeline/fit.h"
+#include "codegen/pipeline/loop_stages.h"
 #include "codegen/pipeline/loop_values.h"
 #include "codegen/pipeline/tiles_in_turns.h"
 #include "codegen/pipeline/turns.h"
@@ -221,6 +222,18 @@ bool Partition::can_take_turns(const std::vector<Op*>& nest, bool bulk) {
   return why_not.empty();
 }
 
+// A sum in flight holds a slot longer.
+int64_t Partition::slots_for(const LoopSchedule& schedule, int64_t wanted, const Target& room) const {
+  return fit_slots(func_, sizes_, room, {schedule.copies}, wanted + (schedule.sums_up ? 1 : 0));
+}
+
+int64_t Partition::expected_slots(Op& loop, const LoopSchedule& schedule, int64_t wanted) const {
+  if (!why_not_divided(schedule, nest_of(loop, func_)).empty()) return 0;
+  if (!products_fit(func_, share_registers(true, 1).at_start)) return 0;
+  const int64_t slots = slots_for(schedule, wanted, target_);
+  return slots >= 2 && (warp_specialize_of(loop, func_) >= 2 || pays(loop, schedule, slots, true)) ? slots : 0;
+}
+
 Division Partition::divide(Op& loop, const LoopSchedule& schedule, int64_t wanted, int64_t option) {
   const std::vector<Op*> nest = nest_of(loop, func_);
   if (std::string why_not = why_not_divided(schedule, nest); !why_not.empty()) return {0, why_not};
@@ -242,7 +255,7 @@ Division Partition::divide(Op& loop, const LoopSchedule& schedule, int64_t wante
   for (Fill& fill : fills) fill.empty_at_first = !uses_shared_ahead(*nest.front());
   Target room = target_;
   if (in_turns) room.shared_per_program -= 2 * bytes_of_each_group(nest);  // wherever that lies now
-  const int64_t slots = fit_slots(func_, sizes_, room, {schedule.copies}, wanted + (schedule.sums_up ? 1 : 0));
+  const int64_t slots = slots_for(schedule, wanted, room);
   for (const Fill& fill : fills)
     for (const Value* barriers : {fill.full, fill.empty}) barriers->def->set(attr::slots, slots);
   const char* why_not = slots < 2 ? "no two slots of what it copies fit shared memory"
@@ -412,6 +425,10 @@ Partition::Registers Partition::share_registers(bool bulk, int64_t groups) const
   return {at_start, whole((at_start * (threads + copying_threads) - copying * copying_threads) / threads), copying};
 }
 
+bool Partition::is_alone(const LoopSchedule& schedule, int64_t slots) const {
+  return programs_by_room(func_, target_, shared_bytes_with(func_, sizes_, schedule.copies, slots)) <= 1;
+}
+
 // Measured on an H200. A loop that only sums up gains if its copies are bulk copies: they then cost its warps nothing,
 // not even a barrier, while threads that copy keep no more of them under way than the warps themselves would; so does
 // one that computes its product's fragments, whose warpgroups then need not wait for each other. Others gain with two
@@ -423,12 +440,10 @@ Partition::Registers Partition::share_registers(bool bulk, int64_t groups) const
 bool Partition::pays(Op& loop, const LoopSchedule& schedule, int64_t slots, bool bulk) const {
   if (const auto trips = most_trips(loop); trips && *trips <= slots && nest_of(loop, func_).size() == 1) return false;
   constexpr int kLeastWarps = 2 * kWarpsOfGroup;
-  const auto is_alone = [&] {
-    return programs_by_room(func_, target_, shared_bytes_with(func_, sizes_, schedule.copies, slots)) <= 1;
-  };
-  const bool gains = schedule.sums_up || schedule.has_fragments
-                         ? bulk
-                         : func_.num_warps() > kLeastWarps || (func_.num_warps() == kLeastWarps && is_alone());
+  const bool gains =
+      schedule.sums_up || schedule.has_fragments
+          ? bulk
+          : func_.num_warps() > kLeastWarps || (func_.num_warps() == kLeastWarps && is_alone(schedule, slots));
   return gains && 8 * expected_registers(func_) <= 7 * share_registers(bulk, 1).program;
 }
 

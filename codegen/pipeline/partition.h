@@ -51,6 +51,11 @@ class Partition {
   /// before. What the loop transposes has slots and barriers of its own then, so that warps wait for it alone.
   Division divide(ir::Op& loop, const LoopSchedule& schedule, int64_t wanted, int64_t option);
 
+  /// The slots that divide() is expected to give a loop whose copies are bulk copies, 0 if it is not. Changes nothing.
+  int64_t expected_slots(ir::Op& loop, const LoopSchedule& schedule, int64_t wanted) const;
+  /// Whether a multiprocessor has room for one program alone, with so many slots of what the loop copies.
+  bool is_alone(const LoopSchedule& schedule, int64_t slots) const;
+
   /// Once all loops are divided: has the copying thread bring what loops around them load for products, too, as the
   /// rows of Q of persistent attention; gives the threads of copy_warps, if there are any, fewer registers than the
   /// program's; and lets groups of warps take turns: at the tiles of a loop around, or in loops with two products.
@@ -82,6 +87,7 @@ class Partition {
 
   std::string why_not_divided(const LoopSchedule& schedule, const std::vector<ir::Op*>& nest) const;
   std::vector<Fill> fills_of(ir::Op& loop, const LoopSchedule& schedule) const;
+  int64_t slots_for(const LoopSchedule& schedule, int64_t wanted, const Target& room) const;
   bool pays(ir::Op& loop, const LoopSchedule& schedule, int64_t slots, bool bulk) const;
   bool can_take_turns(const std::vector<ir::Op*>& nest, bool bulk);
   void alloc_barriers(std::vector<Fill>& fills, int64_t slots, bool bulk);

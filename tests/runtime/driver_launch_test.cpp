@@ -222,6 +222,35 @@ TEST_F(DriverTest, TensorMapsAreMadeOnceForEachArray) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// The fake GPU runs two blocks of a kernel on each multiprocessor.
+TEST_F(DriverTest, BlocksThatTakeProgramsInTurns) {
+  auto device = open();
+  const auto at_a_time = unsigned(2 * device->info().num_sms);
+  KernelImage image = softmax_image();
+  image.program_loop = true;
+  uint64_t address = 0x10000;
+  int32_t n = 128;
+  void* args[] = {&address, &n};
+  for (bool maps : {false, true}) {
+    if (maps) image.tensor_maps = matrix_map();
+    auto kernel = device->load(image);
+    driver_.first_count_parameter = maps ? 3 : 2;
+    ASSERT_TRUE(kernel->try_launch({at_a_time, 5, 2}, args, nullptr));
+    EXPECT_EQ(std::vector(driver_.grid, driver_.grid + 3), (std::vector{at_a_time, 1u, 1u}));
+    EXPECT_EQ(driver_.launched_counts, (std::vector{int32_t(at_a_time), 5, 2}));
+    ASSERT_TRUE(kernel->try_launch({3, 2, 1}, args, nullptr));
+    EXPECT_EQ(std::vector(driver_.grid, driver_.grid + 3), (std::vector{3u, 2u, 1u}));
+    EXPECT_EQ(driver_.launched_counts, (std::vector{3, 2, 1}));
+    EXPECT_FALSE(kernel->try_launch({1 << 21, 1 << 10, 1}, args, nullptr));
+    EXPECT_EQ(
+        message_of<LaunchError>([&] {
+          kernel->launch({1 << 21, 1 << 10, 1}, args, nullptr);
+        }),
+        "kernel 'softmax' copies arrays in bulk, which this launch does not allow: it has more than 2^30 programs\n"
+        "  hint: compile it with bulk_copies=1");
+  }
+}
+
 TEST_F(DriverTest, LaunchesThatAllowNoTensorMap) {
   auto device = open();
   KernelImage with_map = softmax_image();

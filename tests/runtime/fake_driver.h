@@ -58,8 +58,13 @@ struct State {
   std::vector<EncodedMap> encoded;
   size_t map_parameters = 0, first_map_parameter = 0;  ///< of kernels that are launched
   std::vector<uint64_t> launched_maps;                 ///< the first number of each
+  size_t first_count_parameter = 0;                    ///< of kernels whose blocks take programs in turns; 0: none
+  std::vector<int32_t> launched_counts;                ///< of programs along each axis
   /// The caller holds the mutex.
-  void note_maps(void** launch_params) {
+  void note_params(void** launch_params) {
+    launched_counts.clear();
+    for (size_t i = 0; i < (first_count_parameter ? 3 : 0); ++i)
+      launched_counts.push_back(*static_cast<int32_t*>(launch_params[first_count_parameter + i]));
     launched_maps.clear();
     for (size_t i = 0; i < map_parameters; ++i)
       launched_maps.push_back(static_cast<TensorMap*>(launch_params[first_map_parameter + i])->opaque[0]);
@@ -378,7 +383,7 @@ inline void* lookup(const char* symbol) {
       state->shared_bytes = shared;
       state->stream = stream;
       state->params = params;
-      state->note_maps(params);
+      state->note_params(params);
       return Result::Success;
     });
     put(table.tensor_map_encode,

@@ -69,6 +69,10 @@ void report(const KernelImage& image, const dsl::Assembled* assembled, const std
     fmt::print(stderr,
                "  {} tensor map{} behind the arguments, which a launch by Tegula makes (--bulk-copies 1: none)\n", maps,
                maps == 1 ? "" : "s");
+  if (image.program_loop)
+    fmt::print(stderr,
+               "  behind these the numbers of programs along each axis, which as few blocks as run at a time take in "
+               "turns (--program-loop 1: a block a program)\n");
   for (const std::string& line : dsl::transfer_lines(image)) fmt::print(stderr, "  {}\n", line);
   if (std::string text = dsl::stages_warning(image); !text.empty()) fmt::print(stderr, "tegula: warning: {}\n", text);
 }

@@ -2,7 +2,7 @@
 
 import struct
 
-OPTIONS = ("num_warps", "num_stages", "maxnreg", "warp_specialize", "bulk_copies", "debug", "num_ctas", "program_bits")
+OPTIONS = ("num_warps", "num_stages", "maxnreg", "warp_specialize", "bulk_copies", "program_loop", "debug", "num_ctas", "program_bits")
 OTHER_OPTIONS = ("dependent_launch", "launch_cooperative_grid", "enable_fp_fusion", "sanitize_overflow")
 
 

@@ -14,7 +14,8 @@ class OptionsStruct(ctypes.Structure):
                 ("maxnreg", ctypes.c_int32), ("no_dependent_launch", ctypes.c_int32), ("num_ctas", ctypes.c_int32),
                 ("cooperative_grid", ctypes.c_int32), ("no_fp_fusion", ctypes.c_int32),
                 ("warp_specialize", ctypes.c_int32), ("bulk_copies", ctypes.c_int32), ("debug", ctypes.c_int32),
-                ("program_bits", ctypes.c_int32), ("no_sanitize_overflow", ctypes.c_int32)]
+                ("program_bits", ctypes.c_int32), ("no_sanitize_overflow", ctypes.c_int32),
+                ("program_loop", ctypes.c_int32)]
 
 
 class TupleStruct(ctypes.Structure):

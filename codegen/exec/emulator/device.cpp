@@ -246,7 +246,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
         code->image.cooperative && uint64_t(grid.x) * grid.y * grid.z > uint64_t(most))
       throw LaunchError(cooperative_too_large(code->image, grid, most, info_));
     std::vector<MappedArray> arrays(code->image.tensor_maps.maps.size());
-    if (!find_arrays(code->image.tensor_maps, args, arrays.data())) return false;
+    if (!takes_in_turns(code->image, grid) || !find_arrays(code->image.tensor_maps, args, arrays.data())) return false;
     if (!capturing(stream)) return run(*code, grid, args, arrays, stream), true;
     const auto& params = code->image.params;
     std::vector<uint64_t> values(params.size());
@@ -396,6 +396,12 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     for (size_t i = 0; i < arrays.size(); ++i) maps.emplace_back(code.image.tensor_maps.maps[i], arrays[i]);
     std::vector<void*> parameters(args, args + code.image.params.size());
     for (TensorMap& map : maps) parameters.push_back(&map);
+    std::array<unsigned, 3> programs{grid.x, grid.y, grid.z};
+    if (code.image.program_loop) {
+      for (unsigned& along : programs) parameters.push_back(&along);
+      const auto blocks = unsigned(options_.program_loop_blocks);
+      if (blocks && uint64_t(grid.x) * grid.y * grid.z > blocks) grid = {blocks};
+    }
     Launch launch;
     launch.code = code.tiers.code();
     launch.goes_on = [&](double seconds) {

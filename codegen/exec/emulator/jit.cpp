@@ -98,14 +98,15 @@ bool fits(const Type* type, const ImageParam& param) {
   }
 }
 
-/// void entry(ptr args): loads the arguments, behind which stand pointers to tensor maps, and calls the kernel.
+/// void entry(ptr args): loads the arguments, behind which stand pointers to tensor maps, and calls the kernel. Numbers
+/// of programs come last.
 void add_entry(llvm::Module& module, const KernelImage& image) {
   Function* kernel = module.getFunction(image.kernel);
   if (!kernel || kernel->isDeclaration()) refuse(image, "its code has no function of that name");
   const size_t num_params = image.params.size(), num_maps = image.tensor_maps.maps.size();
-  if (kernel->arg_size() != num_params + num_maps)
-    refuse(image,
-           fmt::format("its code takes {} arguments, its image has {}", kernel->arg_size(), num_params + num_maps));
+  const size_t num_counts = image.program_loop ? 3 : 0, num_args = num_params + num_maps + num_counts;
+  if (kernel->arg_size() != num_args)
+    refuse(image, fmt::format("its code takes {} arguments, its image has {}", kernel->arg_size(), num_args));
   if (!kernel->getReturnType()->isVoidTy()) refuse(image, "its code returns a value");
   llvm::LLVMContext& context = module.getContext();
   Type* pointer = llvm::PointerType::get(context, 0);
@@ -116,6 +117,10 @@ void add_entry(llvm::Module& module, const KernelImage& image) {
   llvm::SmallVector<Value*> operands;
   for (llvm::Argument& arg : kernel->args()) {
     Value* slot = b.CreateConstInBoundsGEP1_32(pointer, entry->getArg(0), arg.getArgNo());
+    if (arg.getArgNo() >= num_params + num_maps) {
+      operands.push_back(b.CreateLoad(arg.getType(), b.CreateLoad(pointer, slot)));
+      continue;
+    }
     if (arg.getArgNo() >= num_params) {  // a tensor map stays where it is
       arg.removeAttr(llvm::Attribute::ByVal);
       operands.push_back(b.CreateLoad(pointer, slot));

@@ -1,0 +1,24 @@
+#include "codegen/analysis/program_order.h"
+
+#include <vector>
+
+#include "codegen/analysis/pointer_base.h"
+#include "codegen/ir/flow.h"
+
+namespace tegula {
+
+using namespace ir;
+
+bool programs_have_no_order(const Func& func) {
+  std::vector<const Value*> written;
+  if (func.num_ctas() > 1 || orders_memory(func.body, written)) return false;
+  const auto uses = count_uses(func.body);
+  bool free = true;
+  walk(func.body, [&](const Op& op) {
+    free &= op.opcode != Opcode::InlineAsm && op.opcode != Opcode::InlineAsmEffects &&
+            !(op.opcode == Opcode::AtomicRmw && uses.contains(op.result()));
+  });
+  return free;
+}
+
+}  // namespace tegula

@@ -1,0 +1,126 @@
+// label: device
+// Blocks that take programs of a launch one behind the other (loop_programs): which kernels do, and that programs see
+// the grid that was launched.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "codegen/exec/emulator.h"
+#include "dsl/tegula.h"
+#include "runtime/base/float16.h"
+#include "tests/codegen/lower/dot_support.h"
+#include "tests/devices.h"
+
+namespace tegula {
+namespace {
+
+// Row `number of the program` of each 64 of out is a row of a product, plus the program's indices.
+constexpr char kText[] = R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def multiply(out_ptr, seen_ptr, a_ptr, b_ptr, K, FORM: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr):
+    x, y, z = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    number = (z * tl.num_programs(1) + y) * tl.num_programs(0) + x
+    rows, cols, depth = tl.arange(0, ROWS), tl.arange(0, COLS), tl.arange(0, 64)
+    acc = tl.zeros((ROWS, COLS), tl.float32)
+    last = K
+    if FORM == "unequal":
+        last = tl.minimum(K, (x + 1) * 64)
+    if FORM == "says_number":
+        tl.device_assert(number >= 0, "a number")
+    for k in range(0, last, 64):
+        a = tl.load(a_ptr + (number * ROWS + rows)[:, None] * K + (k + depth)[None, :])
+        b = tl.load(b_ptr + (k + depth)[:, None] * COLS + cols[None, :])
+        acc = tl.dot(a, b, acc)
+    if FORM == "waits":
+        tl.atomic_add(seen_ptr, 0, sem="acq_rel")
+    tl.store(out_ptr + (number * ROWS + rows)[:, None] * COLS + cols[None, :], acc)
+    tl.store(seen_ptr + number, x + 100 * y + 10000 * z)
+)";
+
+LaunchOptions options_of(const std::string& form, int64_t rows, int64_t cols) {
+  return {.constexprs = {{"FORM", form}, {"ROWS", rows}, {"COLS", cols}}, .num_warps = 8};
+}
+
+KernelImage image_of(const LaunchOptions& options) {
+  const ArgType pointer{.elem = Elem::F16, .pointer = true, .divisible_by = 16};
+  const std::vector<ArgType> types{{Elem::F32, true, 16}, {Elem::I32, true, 16}, pointer, pointer, {Elem::I32, false, 64}};
+  return Program::parse(kText, "multiply.py").kernel("multiply").compile(types, options, "sm_90a");
+}
+
+TEST(LoopPrograms, ThoseThatHaveAMultiprocessorForThemselves) {
+  EXPECT_TRUE(image_of(options_of("plain", 128, 128)).program_loop);
+  EXPECT_FALSE(image_of(options_of("plain", 64, 64)).program_loop) << "two share a multiprocessor";
+  LaunchOptions options = options_of("plain", 64, 64);
+  options.warp_specialize = 2, options.program_loop = 2, options.num_warps = 4;
+  EXPECT_TRUE(image_of(options).program_loop) << "asked for";
+}
+
+TEST(LoopPrograms, ThoseThatDoNot) {
+  for (const char* form : {"unequal", "waits"}) EXPECT_FALSE(image_of(options_of(form, 128, 128)).program_loop) << form;
+  LaunchOptions options = options_of("says_number", 128, 128);
+  options.debug = 1;
+  EXPECT_FALSE(image_of(options).program_loop) << "an assert says which program fails";
+  const std::vector<void (*)(LaunchOptions&)> forbidding{
+      [](LaunchOptions& o) { o.program_loop = 1; }, [](LaunchOptions& o) { o.warp_specialize = 1; },
+      [](LaunchOptions& o) { o.bulk_copies = 1; }, [](LaunchOptions& o) { o.cooperative_grid = true; },
+      [](LaunchOptions& o) { o.num_ctas = 2; }};
+  for (size_t i = 0; i < forbidding.size(); ++i) {
+    LaunchOptions given = options_of("plain", 128, 128);
+    forbidding[i](given);
+    EXPECT_FALSE(image_of(given).program_loop) << i;
+  }
+}
+
+void expect_right(Device& device, int64_t rows, int64_t cols, const LaunchOptions& options) {
+  const Grid grid = device.info().emulator ? Grid{3, 2, 2} : Grid{25, 6, 2};  // an H200 runs 132 at a time
+  const int64_t programs = int64_t(grid.x) * grid.y * grid.z, k = 320;
+  const auto a = random_values<float16>(size_t(programs * rows * k), 1), b = random_values<float16>(size_t(k * cols), 2);
+  Buffer da(device, a), db(device, b), out(device, size_t(programs * rows * cols) * sizeof(float));
+  Buffer seen(device, std::vector<int32_t>(size_t(programs), -1));
+  Program::parse(kText, "multiply.py")
+      .kernel("multiply")
+      .launch(device, grid, options, out.as<float>(), seen.as<int32_t>(), da.as<float16>(), db.as<float16>(), int32_t(k));
+  const auto ids = seen.download<int32_t>();
+  for (int64_t p = 0; p < programs; ++p)
+    EXPECT_EQ(ids[size_t(p)], p % grid.x + 100 * (p / grid.x % grid.y) + 10000 * (p / grid.x / grid.y)) << p;
+  const auto found = out.download<float>();
+  for (int64_t row : {int64_t(0), rows - 1, rows * (programs / 2) + 5, programs * rows - 1})
+    for (int64_t col = 0; col < cols; ++col) {
+      double exact = 0;
+      for (int64_t i = 0; i < k; ++i)
+        exact += double(float(a[size_t(row * k + i)])) * double(float(b[size_t(i * cols + col)]));
+      ASSERT_NEAR(found[size_t(row * cols + col)], exact, 1e-2) << device.info().name << ", " << row << ", " << col;
+    }
+}
+
+// As many blocks as programs, fewer, and one.
+TEST(LoopPrograms, ProgramsSeeTheGridThatIsLaunched) {
+  for (int64_t rows : {128, 64}) {
+    const int64_t cols = 2 * rows;
+    LaunchOptions options = options_of("plain", rows, cols);
+    options.warp_specialize = 2, options.program_loop = 2, options.num_warps = rows == 64 ? 4 : 8;
+    for (auto& device : gpu_or_emulators({{.seed = 0},
+                                          {.seed = 7, .program_loop_blocks = 1},
+                                          {.seed = 0, .program_loop_blocks = 5},
+                                          {.seed = 3, .program_loop_blocks = 5}}))
+      expect_right(*device, rows, cols, options);
+  }
+}
+
+// Programs that share a block are ordered, and what one leaves in shared memory is no other's.
+TEST(LoopPrograms, NoRaces) {
+  LaunchOptions options = options_of("plain", 64, 64);
+  options.warp_specialize = 2, options.program_loop = 2, options.num_warps = 4;
+  for (int blocks : {0, 1, 5})
+    expect_right(*make_emulator({.program_loop_blocks = blocks, .check_races = true}), 64, 64, options);
+}
+
+}  // namespace
+}  // namespace tegula
