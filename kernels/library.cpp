@@ -170,7 +170,7 @@ Arg LibraryKernel::argument(const Source& source, const BoundCall& call, int num
       return rows_class(num_sms, call);
     case Source::Kind::RowClass: {
       const int64_t m = call.extent("M");
-      return integer(m <= 2 ? m : m <= 8 ? 8 : row_class(m));
+      return integer(m <= 2 ? m : m <= 4 ? 4 : m <= 8 ? 8 : row_class(m));
     }
     case Source::Kind::BatchClass:
       return integer(int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(1, call.extent("batch"))))));

@@ -170,6 +170,7 @@ class Reader {
   // ---- Loops
 
   void loop(const ir::Op& op) {
+    if (op.loc == func_.loc && ir::loops_over_programs(func_)) return;  // over programs: no loop of the text
     LoopForm form{op.loc, 1 + loads_ahead(op)};
     bool moves = false;
     for (const auto& inner : op.regions[0]->ops) {

@@ -9,9 +9,9 @@
 // The launch starts as many blocks as run at a time, and passes the numbers of programs. A program whose copies are
 // issued by warps of their own (`partition`) then begins under the end of the one before: its first tiles are copied
 // during the other's last products and stores. Otherwise a multiprocessor that has room for one program alone waits for
-// the first copies of each. (Measured on an H200, attention of 128 elements a head: 0.86 of the time for 1024 keys, 0.93
-// for 2048, 0.95 for 4096. Where two programs share a multiprocessor they hide that wait from each other, and the loop
-// lost 6 %.)
+// the first copies of each. (Measured on an H200, attention of 128 elements a head: 0.86 of the time for 1024 keys,
+// 0.93 for 2048, 0.95 for 4096. Where two programs share a multiprocessor they hide that wait from each other, and the
+// loop lost 6 %.)
 //
 // A GPU starts the next program wherever one has ended. Here blocks take equally many programs, so these must take
 // equally long: no loop of theirs depends on the program.
@@ -71,8 +71,8 @@ Op* only_loop_of_products(Func& func) {
   return only && found && found->opcode == Opcode::For && found->parent == &func.body ? found : nullptr;
 }
 
-// Whether warps of their own will issue the loop's copies, and, unless it is asked for, a multiprocessor has room for one
-// program then.
+// Whether warps of their own will issue the loop's copies, and, unless it is asked for, a multiprocessor has room for
+// one program then.
 bool pays(Func& func, Op& loop, const Target& target, bool asked) {
   const int64_t stages = stages_of(loop, func);
   if (stages < 2 || warp_specialize_of(loop, func) == 1) return false;
@@ -114,7 +114,7 @@ class ProgramLoop {
     build_.set_end(loop->regions[0].get());
     Value* along = build_.div(number, of_launch(0));
     Value* const own[kAxes] = {build_.rem(number, of_launch(0)), build_.rem(along, of_launch(1)),
-                                     build_.div(along, of_launch(1))};
+                               build_.div(along, of_launch(1))};
     Op* yield = build_.create(Opcode::Yield, {});
     for (Op* op : ops) move_before(*op, *yield);
     ValueMap known;
@@ -128,9 +128,8 @@ class ProgramLoop {
   // What programs have in common, as the bounds of their loops.
   bool stays_outside(const Op& op) {
     const auto is_known = [&](const Value* v) { return v && (!v->def || outside_.contains(v)); };
-    const bool stays = op.has(Pure) && op.regions.empty() && op.results.size() == 1 &&
-                       op.result()->type.is_scalar() && op.opcode != Opcode::ProgramId &&
-                       std::all_of(op.operands.begin(), op.operands.end(), is_known);
+    const bool stays = op.has(Pure) && op.regions.empty() && op.results.size() == 1 && op.result()->type.is_scalar() &&
+                       op.opcode != Opcode::ProgramId && std::all_of(op.operands.begin(), op.operands.end(), is_known);
     if (stays) outside_.insert(op.result());
     return stays;
   }

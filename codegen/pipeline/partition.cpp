@@ -59,7 +59,8 @@ std::set<const Op*> stored_before(const Op& loop, const std::vector<Op*>& copies
   return stored;
 }
 
-// Whether the function uses shared memory, other than for barriers, ahead of an op of its body.
+// Whether the function uses shared memory, other than for barriers, ahead of an op of its body; also where later passes
+// may have it do so, in loops (keep_in_shared) and stores (bulk_stores).
 bool uses_shared_ahead(const Op& op) {
   const auto uses = count_uses(*op.parent);
   const auto uses_it = [&](const Op& other) {
@@ -67,13 +68,12 @@ bool uses_shared_ahead(const Op& op) {
     const auto is_room = [](const Value* v) {
       return v && v->type.is_place() && !(v->def && v->def->has(attr::barriers));
     };
+    if (!other.regions.empty() || other.has(WritesGlobal)) return true;
     return scratch_bytes(other) > 0 || std::ranges::any_of(other.operands, is_room);
   };
   for (const auto& other : op.parent->ops) {
     if (other.get() == &op) return false;
-    bool found = uses_it(*other);
-    for (const auto& region : other->regions) walk(*region, [&](const Op& inner) { found |= uses_it(inner); });
-    if (found) return true;
+    if (uses_it(*other)) return true;
   }
   return false;
 }

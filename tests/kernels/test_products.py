@@ -162,6 +162,12 @@ class QuantisedWeights(Case):
                 self.check((3, 17, 1, 40)[j], (24, 70, 130, 16)[i], (264, 160, 200, 384)[j], format, group, ("f16", "bf16")[(i + j) % 2],
                            format != "e2m1" and j % 2 == 1, ("f32", "f16", "bf16")[j % 3])
 
+    def test_choices_hold_for_all_rows_of_a_class(self):
+        """Launches of other numbers of rows take what was chosen for some, whatever the order."""
+        for n, order in ((48, (4, 8, 3, 5, 2, 1)), (56, (1, 2, 3, 6, 4, 7))):
+            for m in order:
+                self.check(m, n, 1024, "int4", 128)
+
     def test_shares_of_depth(self):
         """Warps and programs that divide K, which ends within a share; a group may lie behind it."""
         text = tegula.load(str(SOURCE / "kernels" / "quantised_gemm.py")).quantised_gemm

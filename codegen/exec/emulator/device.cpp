@@ -234,7 +234,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
   }
 
   /// Runs the kernel to its end, or records the launch with a copy of its arguments if the stream captures. False where
-  /// the arguments allow no tensor map.
+  /// the arguments allow no tensor map, or the code cannot count so many programs.
   bool launch(const std::shared_ptr<const Code>& code, Grid grid, void* const* args, StreamHandle stream) {
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return true;
     if (grid.x > kMostProgramsX / unsigned(code->image.num_ctas) || grid.y > kMostProgramsYZ ||

@@ -469,7 +469,7 @@ class Looking(unittest.TestCase):
     def test_facts(self):
         x = np.zeros((2, 256), np.float32)
         facts = program.softmax_kernel.facts(x, x, 256, 256, BLOCK_SIZE=256, num_warps=8)
-        self.assertEqual(facts.config, {"num_warps": 8, "num_stages": 3, "maxnreg": 0, "warp_specialize": 0, "bulk_copies": 0, "debug": 0,
+        self.assertEqual(facts.config, {"num_warps": 8, "num_stages": 3, "maxnreg": 0, "warp_specialize": 0, "bulk_copies": 0, "program_loop": 0, "debug": 0,
                                         "num_ctas": 1, "program_bits": 0, "BLOCK_SIZE": 256})
         self.assertEqual(facts.num_warps, 8)
         self.assertGreater(facts.shared_bytes, 0)

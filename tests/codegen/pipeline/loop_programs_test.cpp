@@ -50,7 +50,8 @@ LaunchOptions options_of(const std::string& form, int64_t rows, int64_t cols) {
 
 KernelImage image_of(const LaunchOptions& options) {
   const ArgType pointer{.elem = Elem::F16, .pointer = true, .divisible_by = 16};
-  const std::vector<ArgType> types{{Elem::F32, true, 16}, {Elem::I32, true, 16}, pointer, pointer, {Elem::I32, false, 64}};
+  const std::vector<ArgType> types{
+      {Elem::F32, true, 16}, {Elem::I32, true, 16}, pointer, pointer, {Elem::I32, false, 64}};
   return Program::parse(kText, "multiply.py").kernel("multiply").compile(types, options, "sm_90a");
 }
 
@@ -81,12 +82,14 @@ TEST(LoopPrograms, ThoseThatDoNot) {
 void expect_right(Device& device, int64_t rows, int64_t cols, const LaunchOptions& options) {
   const Grid grid = device.info().emulator ? Grid{3, 2, 2} : Grid{25, 6, 2};  // an H200 runs 132 at a time
   const int64_t programs = int64_t(grid.x) * grid.y * grid.z, k = 320;
-  const auto a = random_values<float16>(size_t(programs * rows * k), 1), b = random_values<float16>(size_t(k * cols), 2);
+  const auto a = random_values<float16>(size_t(programs * rows * k), 1),
+             b = random_values<float16>(size_t(k * cols), 2);
   Buffer da(device, a), db(device, b), out(device, size_t(programs * rows * cols) * sizeof(float));
   Buffer seen(device, std::vector<int32_t>(size_t(programs), -1));
   Program::parse(kText, "multiply.py")
       .kernel("multiply")
-      .launch(device, grid, options, out.as<float>(), seen.as<int32_t>(), da.as<float16>(), db.as<float16>(), int32_t(k));
+      .launch(device, grid, options, out.as<float>(), seen.as<int32_t>(), da.as<float16>(), db.as<float16>(),
+              int32_t(k));
   const auto ids = seen.download<int32_t>();
   for (int64_t p = 0; p < programs; ++p)
     EXPECT_EQ(ids[size_t(p)], p % grid.x + 100 * (p / grid.x % grid.y) + 10000 * (p / grid.x / grid.y)) << p;
