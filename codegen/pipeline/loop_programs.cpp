@@ -104,9 +104,11 @@ class ProgramLoop {
     build_.set_loc(func_.loc);
     // Blocks are numbered as programs are: where there is one for each, it takes the program of its own place.
     Value* first = nullptr;
-    for (int axis = kAxes; axis-- > 0;)
-      first = first ? build_.add(build_.mul(first, build_.num_programs(axis)), build_.program_id(axis))
-                    : build_.program_id(axis);
+    for (int axis = kAxes; axis-- > 0;) {
+      if (first) first = build_.mul(first, build_.num_programs(axis));
+      Value* along_axis = build_.program_id(axis);
+      first = first ? build_.add(first, along_axis) : along_axis;
+    }
     Value* blocks = product([&](int axis) { return build_.num_programs(axis); });
     Value* programs = product([&](int axis) { return of_launch(axis); });
     Op* loop = build_.create(Opcode::For, {first, programs, blocks}, {}, {{attr::num_stages, int64_t(1)}});
