@@ -1,5 +1,6 @@
 #include "codegen/exec/emulator/lane_segments.h"
 
+#include <llvm/ADT/DenseSet.h>
 #include <llvm/ADT/SetVector.h>
 #include <llvm/IR/IntrinsicInst.h>
 
@@ -85,6 +86,8 @@ bool only_computes(const Instruction& i) {
 struct Segment {
   llvm::SetVector<Instruction*> members;  ///< shuffles and what is computed between them, operands first
   llvm::SetVector<Value*> inputs;         ///< from before the first shuffle
+  /// Of the block, behind the first shuffle. (LLVM numbers a block anew to tell an order after each change of it.)
+  llvm::DenseSet<const Instruction*> behind;
   size_t shuffles = 0;
 
   Instruction* first() const { return members.front(); }
@@ -113,7 +116,7 @@ struct Segment {
     if (llvm::isa<llvm::Constant>(value)) return true;
     auto* i = llvm::dyn_cast<Instruction>(value);
     if (i && members.contains(i)) return true;
-    if (!i || i->getParent() != first()->getParent() || i->comesBefore(first())) {
+    if (!i || !behind.contains(i)) {
       inputs.insert(value);
       return travels(value->getType());
     }
@@ -305,6 +308,7 @@ void form_lane_segments(llvm::Module& module, JitKernel& kernel) {
   for (llvm::BasicBlock* block : blocks) {
     for (Instruction& i : *block) {
       if (parts_segments(i)) end();
+      if (!now.members.empty()) now.behind.insert(&i);
       if (!is_shuffle(&i)) continue;
       auto& shuffle = llvm::cast<CallInst>(i);
       if (now.add(shuffle)) continue;
