@@ -12,9 +12,6 @@ namespace {
 using ir::Op;
 using ir::Opcode;
 
-/// Whether index arithmetic is presumed not to overflow in that type: in few bits it does in plain programs.
-bool stays_in_range(const ir::Type& type) { return type.pointer || type.bits() >= 32; }
-
 void raise(int64_t& fact, int64_t known) { fact = std::max(fact, known); }
 
 class Binary {

@@ -21,6 +21,17 @@ AxisInfo::PerAxis extents(const Value* v) {
 }
 int64_t step(const Value* v) { return v->type.pointer ? elem_bytes(v->type.elem) : 1; }
 
+bool stays_in_range(const ir::Type& type) { return type.pointer || type.bits() >= 32; }
+
+void keep_in_range(AxisInfo& info, const ir::Type& type) {
+  const int64_t longest = int64_t(1) << (type.bits() - (is_signed(type.elem) ? 1 : 0));
+  for (size_t axis = 0; axis < info.contiguity.size(); ++axis) {
+    const int64_t run = std::min({info.contiguity[axis], info.divisibility[axis], longest});
+    info.divisibility[axis] = divisor_at(info, axis, run, 1);
+    info.contiguity[axis] = run;
+  }
+}
+
 AxisInfo unknown(const Value* v) {
   const AxisInfo::PerAxis ones(v->type.is_tile() ? v->type.shape.size() : 1, 1);
   return {ones, ones, ones, std::nullopt, v->type.is_integer() && is_unsigned(v->type.elem)};

@@ -19,6 +19,12 @@ AxisInfo::PerAxis extents(const ir::Value* v);
 /// Distance of consecutive elements: bytes for pointers.
 int64_t step(const ir::Value* v);
 
+/// Whether index arithmetic is presumed not to overflow in that type: in few bits it does in plain programs.
+bool stays_in_range(const ir::Type& type);
+/// Shortens the runs of numbers of a type that does not stay in range to those within which none wraps around: 128 of
+/// int8 at most, which begin at a multiple of their length.
+void keep_in_range(AxisInfo& info, const ir::Type& type);
+
 AxisInfo unknown(const ir::Value* v);
 AxisInfo of_constant(const ir::Value* v, int64_t value);
 

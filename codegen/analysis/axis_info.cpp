@@ -34,6 +34,8 @@ class Transfer {
 
   AxisInfo transfer(const Op& op) const {
     AxisInfo info = facts(op);
+    const ir::Type& type = op.result()->type;
+    if (type.is_integer() && !stays_in_range(type)) return keep_in_range(info, type), info;
     set_runs(info, strided_runs(op, [this](const Value* v) -> const AxisInfo& { return get(v); }));
     return info;
   }
@@ -108,12 +110,12 @@ class Transfer {
       add_binary(op, get(op.operands[0]), get(op.operands[1]), info);
     } else if (op.opcode == Opcode::Neg && result->type.is_integer()) {
       const AxisInfo& x = get(op.operands[0]);
-      if (x.constant) return of_constant(result, -*x.constant);
+      if (x.constant && stays_in_range(result->type)) return of_constant(result, -*x.constant);
       for (size_t i = 0; i < info.divisibility.size(); ++i) info.divisibility[i] = divisor_at(x, i, 1, 1);
     } else if (op.opcode == Opcode::Abs && result->type.is_integer()) {
       for (size_t i = 0; i < info.divisibility.size(); ++i)
         info.divisibility[i] = divisor_at(get(op.operands[0]), i, 1, 1);
-      info.non_negative = true;
+      info.non_negative = info.non_negative || stays_in_range(result->type);  // of -128 in 8 bits it is -128
     }
     return info;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "codegen/analysis/axis_facts.h"
 #include "codegen/ir/flow.h"
 
 namespace tegula {
@@ -60,11 +61,14 @@ IntegerBounds cast(const IntegerBounds& x, const Type& from, const Type& to) {
           found.most <= kLarge ? Bound(found.most) : std::nullopt};
 }
 
-// Of a sum or a difference: without a sign a number below 0 or beyond the largest is another one, as hashes have it.
+// Whether a sum is presumed not to be another number for having left the range of its type. Without a sign it is below
+// 0 or beyond the largest, as hashes have it, and in few bits in any program.
+bool stays_exact(const Type& type) { return is_signed(type.elem) && axis_facts::stays_in_range(type); }
+
 IntegerBounds unless_it_wraps(const IntegerBounds& x, const Type& type) {
-  if (is_signed(type.elem)) return x;
+  if (stays_exact(type)) return x;
   const Range fits = range_of(type);
-  return x.least && x.most && *x.least >= 0 && *x.most <= fits.most ? x : IntegerBounds{};
+  return x.least && x.most && *x.least >= fits.least && *x.most <= fits.most ? x : IntegerBounds{};
 }
 
 IntegerBounds bounds_of(const Value* v, int depth) {
@@ -130,7 +134,7 @@ Bound least_from(const Value* v, const Coordinates& at, int depth) {
     case Opcode::Splat:
       return of(0, {});
     case Opcode::Add:
-      return is_signed(v->type.elem) ? both(of(0, at), of(1, at), std::plus<>()) : std::nullopt;
+      return stays_exact(v->type) ? both(of(0, at), of(1, at), std::plus<>()) : std::nullopt;
     case Opcode::Cast: {
       const Type& from = op.operand(0)->type;
       return from.is_integer() && range_of(from).most <= range_of(v->type).most ? of(0, at) : std::nullopt;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/analysis/axis_facts.h"
 #include "codegen/analysis/integer_bounds.h"
 
 namespace tegula {
@@ -131,7 +132,7 @@ class Iterations {
 
   static bool keeps_number(const Op& cast) {
     const Type &from = cast.operand(0)->type, &to = cast.result()->type;
-    return from.is_integer() && to.is_integer() && !from.is_bool() && to.bits() >= from.bits();
+    return from.is_integer() && to.is_integer() && axis_facts::stays_in_range(from) && to.bits() >= from.bits();
   }
 
   /// By how much the induction variable grows at least; 0: not known.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "codegen/analysis/axis_facts.h"
+
 namespace tegula {
 
 using ir::Op;
@@ -10,12 +12,11 @@ using ir::Value;
 
 namespace {
 
-constexpr int kIndexBits = 32;
 constexpr int kMostDepth = 8;  // of an expression that is looked into
 
 /// Whether a sum of such numbers may be the sum less 2^bits, as programs with small numbers and those that count around
 /// zero without a sign rely on. Others are presumed not to overflow.
-bool may_wrap_around(const ir::Type& type) { return type.bits() < kIndexBits || !is_signed(type.elem); }
+bool may_wrap_around(const ir::Type& type) { return !axis_facts::stays_in_range(type) || !is_signed(type.elem); }
 
 /// The number without casts that keep its value.
 const Value* narrowest(const Value* x) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <unordered_set>
 
+#include "codegen/analysis/axis_facts.h"
 #include "codegen/ir/flow.h"
 #include "codegen/ir/host_values.h"
 #include "codegen/pipeline/loop_values.h"
@@ -63,7 +64,8 @@ AffineTiles::MaybeForm AffineTiles::form_of_argument(const Value* v) {
 // Whether a cast keeps all bits. (Unsigned numbers stand for the signed ones that they were: see add_comparison.)
 static bool keeps_bits(const Op& cast) {
   const Type &from = cast.operand(0)->type, &to = cast.result()->type;
-  const bool wraps = to.bits() > from.bits() && !is_signed(from.elem);  // a difference below 0, say
+  const bool wraps = to.bits() > from.bits() &&
+                     (!is_signed(from.elem) || !axis_facts::stays_in_range(from));  // a difference below 0, say
   return from.is_integer() && !from.is_bool() && to.is_integer() && to.bits() >= from.bits() && !wraps;
 }
 

@@ -231,6 +231,23 @@ TEST_F(Axis, CastsSelectsAndHints) {
   expect(hinted, {16}, {16}, {1});
 }
 
+// Numbers of few bits wrap around in plain programs: 127 + 1 is -128.
+TEST_F(Axis, RunsOfFewBits) {
+  const auto small = [&](Value* x, Elem type) { return b.cast(x, type); };
+  const auto eight = [&](int64_t v) { return b.constant(Type::tile(Elem::I8, {256}), v); };
+  Value *x = b.arange(0, 256), *bytes = small(x, Elem::I8);
+  expect(bytes, {128}, {128}, {1});
+  expect(small(x, Elem::U8), {256}, {kAll}, {1});
+  expect(small(x, Elem::I16), {256}, {kAll}, {1});
+  expect(small(b.arange(8, 264), Elem::I8), {8}, {8}, {1});
+  expect(b.lt(bytes, eight(0)), {1}, {1}, {128});
+  expect(b.add(bytes, eight(4)), {4}, {4}, {1});
+  expect(b.cast(b.add(bytes, eight(4)), Elem::I32), {4}, {4}, {1});
+  const auto may_be_negative = [&](const Value* v) { return !AxisAnalysis(func).info(v).non_negative; };
+  EXPECT_TRUE(may_be_negative(b.create(Opcode::Abs, {bytes}, {bytes->type})->result()));
+  EXPECT_FALSE(may_be_negative(b.create(Opcode::Abs, {x}, {x->type})->result()));
+}
+
 TEST_F(Axis, RunsOfOtherStrides) {
   auto expect_run = [&](const Value* v, size_t axis, int64_t stride, int64_t length) {
     const AxisInfo info = AxisAnalysis(func).info(v);

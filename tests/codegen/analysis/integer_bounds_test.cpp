@@ -101,6 +101,18 @@ TEST(IntegerBounds, OfCastsOfOneWidth) {
             Pair(0, 7));
 }
 
+// In few bits sums of plain programs wrap around, and the largest number is followed by the least.
+TEST(IntegerBounds, OfSumsOfFewBits) {
+  const auto of = [](int64_t added) {
+    return number(2, 0) + number(3, 1000) + number(4, 100) +
+           "  %5 = minimum %0, %4 : i32\n  %6 = maximum %5, %2 : i32\n  %7 = cast %6 : i8\n"
+           "  %8 = constant {value = " +
+           std::to_string(added) + "} : i8\n  %9 = add %7, %8 : i8\n  %10 = cast %9 : i32\n";
+  };
+  EXPECT_EQ(most(of(27), "%10", "%3"), 487);  // from 27 on
+  EXPECT_EQ(most(of(28), "%10", "%3"), 564);  // from -128 on
+}
+
 // Of the mask %9 over 8 x 64 elements, from these coordinates on.
 bool is_false(const std::string& body, Coordinates at) {
   Diagnostics diags;

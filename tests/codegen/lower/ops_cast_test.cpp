@@ -213,6 +213,37 @@ def convert(x_ptr, half_ptr, brain_ptr, full_ptr, BITS: tl.constexpr, SIGNED: tl
     }
 }
 
+// What does not fit comes back as another number, along an axis too: neither masks nor addresses follow from the first
+// number of a run.
+TEST(Casts, PlacesThatWrapAround) {
+  constexpr int kLength = 1024;
+  Array<int32_t> values(kLength), negative(kLength), taken(kLength);
+  std::vector<int32_t> numbers(2 * kLength);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  Array<int32_t> table(numbers);
+  for_types<std::tuple<int8_t, uint8_t, int16_t>>([&](auto small) {
+    using Small = decltype(small);
+    for (int added : {0, 4, 100}) {
+      SCOPED_TRACE(fmt::format("{} + {}", tl<Small>(), added));
+      run(fmt::format(R"(
+@triton.jit
+def kernel(values, negative, taken, table, LENGTH: tl.constexpr, ADDED: tl.constexpr):
+    i = tl.arange(0, LENGTH)
+    x = i.to({0}) + tl.full([LENGTH], ADDED, {0})
+    tl.store(values + i, x.to(tl.int32))
+    tl.store(negative + i, x < 0)
+    tl.store(taken + i, tl.load(table + 200 + x.to(tl.int32), mask=x < 1024, other=-1))
+)",
+                      tl<Small>()),
+          {.constexprs = {{"LENGTH", kLength}, {"ADDED", added}}}, {1}, values, negative, taken, table);
+      const auto x = [&](size_t i) { return int32_t(Small(int(i) + added)); };
+      expect_equal(values.values(), "values", x);
+      expect_equal(negative.values(), "negative", [&](size_t i) { return int32_t(x(i) < 0); });
+      expect_equal(taken.values(), "taken", [&](size_t i) { return x(i) < 1024 ? 200 + x(i) : -1; });
+    }
+  });
+}
+
 TEST(Casts, Bitcasts) {
   auto test = [](auto from, auto to) {
     using From = decltype(from);

@@ -19,6 +19,7 @@ class Memory:
     def __init__(self, type_, values):
         self.type, self.value, self.slack = type_, np.array(values, type_.held), None
         self.written = False
+        self.combined = []  # (function, places, whether what was there was given) of atomic operations
 
     bound = property(lambda self: np.zeros(self.value.shape) if self.slack is None else self.slack)
 
@@ -148,6 +149,19 @@ def twice(few, all_):
     return bool(np.isin(few, numbers[counts > 1]).any())
 
 
+def comes_behind_its_like(memory, function, at, gives):
+    """Whether an atomic operation of the same kind, which leaves the same in any order, has got to some of the elements by
+    other pointers: then it is not known which of the two was first."""
+    behind = False
+    for kind, places, gave in memory.combined if function is not Exchange else ():
+        if kind is function and not np.array_equal(places, at) and np.isin(at, places).any():
+            if gave:
+                raise Undecided("what atomic operations of one kind left to each other")
+            behind = True
+    memory.combined.append((function, at, gives and not behind))
+    return behind
+
+
 def atomic(function):
     """Of integers, and of floats whose sums are exact: the order is not known. Gives what was there where no element is
     accessed twice."""
@@ -156,7 +170,8 @@ def atomic(function):
         memory = pointer.memory
         at, keep = pointer.under(mask)
         old = None
-        if memory.slack is None and np.unique(at).size == at.size:
+        gives = memory.slack is None and np.unique(at).size == at.size
+        if not comes_behind_its_like(memory, function, at if keep is None else at[keep], gives) and gives:
             old = Tile(memory.type, memory.value[at if keep is None else np.where(keep, at, 0)])
         value = broadcast_to(as_value(value, memory.type), at.shape)
         if not value.exact:
