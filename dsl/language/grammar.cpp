@@ -65,8 +65,8 @@ auto const start = [](auto& ctx) { _val(ctx).first = _attr(ctx).begin(); };
 
 auto const constant = span(kw("True") | kw("False") | kw("None"));
 auto const strings_def = +string_text[push_text];
-auto const atom_def = strings[make_strings] | number_text[make_number] | span(lit("..."))[make_ellipsis] |
-                      constant[make_name] | name_text[make_name] | paren[set] | list[set] | dict[set];
+auto const atom_def = strings[make_strings] | name_text[make_name] | number_text[make_number] | paren[set] | list[set] |
+                      dict[set] | span(lit("..."))[make_ellipsis] | constant[make_name];
 
 // Brackets. The elements wait in the node as a tuple's children until it is known what the brackets mean.
 auto const item_def = WholeOperandParser()[set] | (span(lit('*')) > operation)[([](auto& ctx) {
@@ -272,12 +272,11 @@ auto const unary_of = [](auto& ctx) {
   _val(ctx) = line(ctx).unary(text(at_c<0>(_attr(ctx))), std::move(at_c<1>(_attr(ctx))));
 };
 auto const power_def = primary[set] >> -(lit("**") >> !lit('=') > deeper[factor][power_of]);
-auto const factor_def = (span(x3::char_("+~-")) > deeper[factor])[unary_of] | power[set];
+auto const factor_def = PlainOperandParser()[set] | (span(x3::char_("+~-")) > deeper[factor])[unary_of] | power[set];
 
-auto const first_operand = [](auto& ctx) { _val(ctx).operands.push_back(std::move(_attr(ctx))); };
+auto const first_operand = [](auto& ctx) { _val(ctx).first = std::move(_attr(ctx)); };
 auto const next_operand = [](auto& ctx) {
-  _val(ctx).operators.push_back(std::move(at_c<0>(_attr(ctx))));
-  _val(ctx).operands.push_back(std::move(at_c<1>(_attr(ctx))));
+  _val(ctx).rest.emplace_back(std::move(at_c<0>(_attr(ctx))), std::move(at_c<1>(_attr(ctx))));
 };
 auto const reduce_binary = [](auto& ctx) { _val(ctx) = line(ctx).binary_chain(std::move(_attr(ctx))); };
 auto const reduce_compare = [](auto& ctx) { _val(ctx) = line(ctx).compare_chain(std::move(_attr(ctx))); };
@@ -510,7 +509,8 @@ auto const value_contexts = [](auto& ctx) {
   const char *first = all.nodes.front().first, *last = all.nodes.back().last;
   _val(ctx).stmt->value = line(ctx).make(Kind::Tuple, first, last, std::move(all.nodes)).expr;
 };
-auto const statement_def =
+// Most statements begin with a name: then none of the words needs to be looked for.
+auto const statement_of_word =
     (kw("if")[begins(StmtKind::If, Form::If)] > condition[value_node] > condition_colon[end_of_head]) |
     (kw("elif")[begins(StmtKind::If, Form::Elif)] > condition[value_node] > condition_colon[end_of_head]) |
     (kw("else")[set_else] > else_colon[end_of_head]) |
@@ -524,8 +524,8 @@ auto const statement_def =
     (kw("raise")[begins(StmtKind::Raise)] >> -(expression[value_node] >> -(kw("from") > x3::omit[expression]))) |
     (kw("import")[begins(StmtKind::Import)] > import_name[push_import] >> *(lit(',') > import_name[push_import])) |
     (kw("from")[begins(StmtKind::Import)] > from_import[set_imports]) |
-    (kw("def") > function[set_function] > x3::eps[end_of_head]) | (lit('@') > expression[set_decorator]) |
-    expression_statement[set];
+    (kw("def") > function[set_function] > x3::eps[end_of_head]) | (lit('@') > expression[set_decorator]);
+auto const statement_def = (&(ReservedParser() | lit('@')) >> statement_of_word) | expression_statement[set];
 
 BOOST_SPIRIT_DEFINE(name_text, number_text, string_text, compare_operator, expression, lambda, disjunction, conjunction,
                     inversion, comparison, compare_chain, operation, binary_chain, factor)
@@ -549,7 +549,19 @@ ExprPtr embedded_expression(LineContext& context, const char*& first, const char
 
 }  // namespace
 
-bool is_reserved_word(std::string_view word) { return std::binary_search(kReserved.begin(), kReserved.end(), word); }
+bool is_reserved_word(std::string_view word) {
+  // The first of the words that begin with a letter or one behind it: most words of a text have no such word.
+  static constexpr auto kFirst = [] {
+    std::array<uint8_t, 129> first{};
+    for (size_t letter = 0; letter < first.size(); ++letter)
+      while (first[letter] < kReserved.size() && size_t(kReserved[first[letter]][0]) < letter) ++first[letter];
+    return first;
+  }();
+  if (word.empty() || (word[0] & 0x80)) return false;
+  const auto letter = size_t(word[0]);
+  return std::find(kReserved.begin() + kFirst[letter], kReserved.begin() + kFirst[letter + 1], word) !=
+         kReserved.begin() + kFirst[letter + 1];
+}
 
 std::optional<Statement> parse_statement(const LogicalLine& line, size_t begin, size_t end, Diagnostics& diags) {
   LineContext context(line, begin, end);

@@ -88,7 +88,7 @@ std::string describe_kind(const Expr& e) {
 
 Loc LineContext::loc(const char* first, const char* last) const {
   Loc whole = line_.loc(offset(first), offset(last));
-  if (last > first && line_.loc(offset(last - 1), offset(last)).line != whole.line) {
+  if (last > first && line_.segments.size() > 1 && line_.loc(offset(last - 1), offset(last)).line != whole.line) {
     std::string_view t = token(first);
     return line_.loc(offset(t.data()), offset(t.data() + t.size()));
   }
@@ -237,32 +237,38 @@ Node LineContext::binary(Node left, std::string op, Node right) const {
 }
 
 Node LineContext::binary_chain(Chain chain) const {
+  if (chain.rest.empty()) return std::move(chain.first);
   // Two stacks: an operator waits until one that does not bind more tightly follows. All are left-associative.
   std::vector<Node> operands;
   std::vector<std::string> waiting;
+  operands.push_back(std::move(chain.first));
   auto reduce = [&] {
     Node right = std::move(operands.back());
     operands.pop_back();
     operands.back() = binary(std::move(operands.back()), std::move(waiting.back()), std::move(right));
     waiting.pop_back();
   };
-  for (size_t i = 0; i < chain.operands.size(); ++i) {
-    operands.push_back(std::move(chain.operands[i]));
-    if (i == chain.operators.size()) break;
-    while (!waiting.empty() && precedence(waiting.back()) >= precedence(chain.operators[i])) {
-      reduce();
-    }
-    waiting.push_back(std::move(chain.operators[i]));
+  for (auto& [op, operand] : chain.rest) {
+    while (!waiting.empty() && precedence(waiting.back()) >= precedence(op)) reduce();
+    waiting.push_back(std::move(op));
+    operands.push_back(std::move(operand));
   }
   while (!waiting.empty()) reduce();
   return std::move(operands.front());
 }
 
 Node LineContext::compare_chain(Chain chain) const {
-  if (chain.operators.empty()) return std::move(chain.operands.front());
-  const char *first = chain.operands.front().first, *last = chain.operands.back().last;
-  Node n = make(Expr::Kind::Compare, first, last, std::move(chain.operands));
-  n.expr->operators = std::move(chain.operators);
+  if (chain.rest.empty()) return std::move(chain.first);
+  const char *first = chain.first.first, *last = chain.rest.back().second.last;
+  std::vector<Node> operands;
+  std::vector<std::string> operators;
+  operands.push_back(std::move(chain.first));
+  for (auto& [op, operand] : chain.rest) {
+    operators.push_back(std::move(op));
+    operands.push_back(std::move(operand));
+  }
+  Node n = make(Expr::Kind::Compare, first, last, std::move(operands));
+  n.expr->operators = std::move(operators);
   return n;
 }
 

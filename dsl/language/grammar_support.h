@@ -35,8 +35,8 @@ struct Items {
 
 /// operand op operand op operand ..., before precedence is applied.
 struct Chain {
-  std::vector<Node> operands;
-  std::vector<std::string> operators;
+  Node first;
+  std::vector<std::pair<std::string, Node>> rest;  ///< operators, each with the operand behind it
 };
 
 /// key: value pairs in a row; or a dict comprehension.

@@ -113,9 +113,10 @@ struct ReservedParser : x3::parser<ReservedParser> {
     return true;
   }
 };
-/// A name, a name with attributes or a decimal integer that is all of an expression, as what stands after it tells:
-/// most arguments, elements and targets are that, and the rules of an expression take many levels to find out.
-struct WholeOperandParser : x3::parser<WholeOperandParser> {
+/// A name, a name with attributes or a decimal integer that is all of what is looked for, as the text behind it tells
+/// (`End::at`): most operands are that, and the rules of an expression take many levels to find out.
+template <class End>
+struct OperandParser : x3::parser<OperandParser<End>> {
   using attribute_type = Node;
   static bool const has_attribute = true;
   template <class Iterator, class Context, class RuleContext, class Attribute>
@@ -134,7 +135,7 @@ struct WholeOperandParser : x3::parser<WholeOperandParser> {
       attributes.push_back({name, name_end});
       end = name_end;
     }
-    if (!ends_expression(end, last, context)) return false;
+    if (!is_end(end, last, context)) return false;
     Node made = is_word_start(*first) ? line.name(word) : line.number(word);
     for (auto [name, name_end] : attributes) {
       std::vector<Node> children;
@@ -158,13 +159,26 @@ struct WholeOperandParser : x3::parser<WholeOperandParser> {
     return (*first != '0' || end - first == 1) && std::all_of(first, end, [](char c) { return c >= '0' && c <= '9'; });
   }
   template <class Iterator, class Context>
-  static bool ends_expression(Iterator at, Iterator last, Context const& context) {
+  static bool is_end(Iterator at, Iterator last, Context const& context) {
     x3::skip_over(at, last, context);
-    if (at == last) return true;
-    if (*at == '=' || *at == ':') return at + 1 == last || at[1] != '=';
-    return std::string_view(",)]}").find(*at) != std::string_view::npos;
+    return at == last || End::at(*at, at + 1 == last ? '\0' : at[1]);
   }
 };
+/// Where an argument, an element or a target ends; `next` is the character behind.
+struct EndOfExpression {
+  static bool at(char c, char next) {
+    if (c == '=' || c == ':') return next != '=';
+    return std::string_view(",)]}").find(c) != std::string_view::npos;
+  }
+};
+/// Where an operand of a binary operator ends: no call, subscript, attribute, power or string goes on.
+struct EndOfOperand {
+  static bool at(char c, char next) {
+    return std::string_view("([{.\"'").find(c) == std::string_view::npos && (c != '*' || next != '*');
+  }
+};
+using WholeOperandParser = OperandParser<EndOfExpression>;
+using PlainOperandParser = OperandParser<EndOfOperand>;
 /// A string with prefix and quotes; the splitter has seen to it that it ends.
 struct StringParser : x3::parser<StringParser> {
   using attribute_type = x3::unused_type;

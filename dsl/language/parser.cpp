@@ -326,8 +326,18 @@ class ModuleParser : private ModuleStatements {
 // Where the text stops being UTF-8 without NULs; its size if it does not.
 size_t first_bad_byte(std::string_view text) {
   auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const auto is_plain = [](char c) { return static_cast<unsigned char>(c) - 1u < 0x7f; };
+  constexpr size_t kChunk = 32;  // looked at without a branch for each byte
   for (size_t at = 0; at < text.size();) {
-    if (byte(at) - 1u < 0x7f) {
+    if (at + kChunk <= text.size()) {
+      bool plain = true;
+      for (size_t i = 0; i < kChunk; ++i) plain &= is_plain(text[at + i]);
+      if (plain) {
+        at += kChunk;
+        continue;
+      }
+    }
+    if (is_plain(text[at])) {
       ++at;
       continue;
     }

@@ -89,7 +89,8 @@ class Splitter {
   void take_plain() {
     static constexpr auto kIsPlain = [] {
       std::array<bool, 256> plain{};
-      for (int c = 0; c < 0x80; ++c) plain[size_t(c)] = is_word_char(char(c)) || c == ' ' || c == '.' || c == ',';
+      for (int c = ' '; c < 0x7f; ++c)
+        plain[size_t(c)] = std::string_view("()[]{}#\\;\"'").find(char(c)) == std::string_view::npos;
       return plain;
     }();
     size_t end = pos_;
@@ -274,8 +275,10 @@ bool is_word_start(char c) {
 }
 
 Loc LogicalLine::loc(size_t begin, size_t end) const {
-  auto after = std::upper_bound(segments.begin(), segments.end(), begin,
-                                [](size_t offset, const Segment& s) { return offset < s.offset; });
+  auto after = segments.size() == 1
+                   ? segments.end()
+                   : std::upper_bound(segments.begin(), segments.end(), begin,
+                                      [](size_t offset, const Segment& s) { return offset < s.offset; });
   const Segment& s = after == segments.begin() ? segments.front() : *(after - 1);
   if (after != segments.end()) end = std::min(end, after->offset);
   end = std::min(end, text.size());
@@ -287,6 +290,7 @@ Loc LogicalLine::loc(size_t begin, size_t end) const {
 }
 
 int LogicalLine::characters(size_t begin, size_t end) const {
+  if (continuations.empty()) return int(end - begin);
   auto at = [&](size_t offset) { return std::lower_bound(continuations.begin(), continuations.end(), offset); };
   return int(end - begin) - int(at(end) - at(begin));
 }
