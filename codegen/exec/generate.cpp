@@ -28,6 +28,7 @@
 
 #include <chrono>
 
+#include "codegen/exec/back_end.h"
 #include "codegen/exec/fatal_errors.h"
 #include "codegen/exec/llvm_passes.h"
 #include "codegen/exec/merge_loads.h"
@@ -208,9 +209,9 @@ void set_target(llvm::Module& module) {
 }
 
 std::string finish_ptx(llvm::Module& module, const Target& target) {
-  NvptxMachine machine(target, insert_ptx(module, target));
+  BackEnd back_end(target, insert_ptx(module, target));
   name_written_functions(module);
-  return with_written_functions(emit_ptx(module, *machine));
+  return with_written_functions(back_end.emit(module));
 }
 
 // Programs of more instructions take longer than to let the next kernel start.
@@ -250,11 +251,11 @@ std::string ptx_of_module(std::string_view ir, const Target& target) {
 // and the code that follows them is long: there the order of instructions matters.
 static void optimize(llvm::Module& module, const CompileOptions& options, bool has_dots) {
   lower::link_libclc(module);
-  NvptxMachine machine(options.target, options.target.ptx);
+  BackEnd back_end(options.target, options.target.ptx);
   if (options.emulator && !options.all_passes)  // without the back end, which takes as long to make as a small kernel
     run_llvm_passes(module, nullptr, tidying());
   else
-    run_llvm_passes(module, &*machine, optimizing(module.getInstructionCount() >= kManyInstructions));
+    run_llvm_passes(module, &back_end.machine(), optimizing(module.getInstructionCount() >= kManyInstructions));
   for (llvm::Function& function : module) {
     merge_loads(function);
     pair_divisions(function);
@@ -268,7 +269,7 @@ static void optimize(llvm::Module& module, const CompileOptions& options, bool h
   }
   const auto written_out = [&](llvm::Function& f) { return !options.emulator && write_out_calls_of(f); };
   const lower::Inlined inlined = lower::inline_functions(module, written_out);
-  if (inlined != lower::Inlined::Nothing) run_llvm_passes(module, &*machine, inlining(inlined));
+  if (inlined != lower::Inlined::Nothing) run_llvm_passes(module, &back_end.machine(), inlining(inlined));
   if (options.emulator) return;
   for (llvm::Function& function : module) {
     sink_indices(function);

@@ -1,18 +1,8 @@
 #include "codegen/exec/nvptx.h"
 
-#include <llvm/ADT/SmallPtrSet.h>
-#include <llvm/IR/CFG.h>
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
-#include <llvm/IR/LegacyPassManager.h>
-#include <llvm/MC/TargetRegistry.h>
-#include <llvm/Pass.h>
-#include <llvm/PassInfo.h>
-#include <llvm/PassRegistry.h>
-#include <llvm/Support/CommandLine.h>
-#include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
-#include <llvm/Target/TargetMachine.h>
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
 #include <llvm/Transforms/Utils/ModuleUtils.h>
 
@@ -20,16 +10,8 @@
 #include <cctype>
 #include <functional>
 #include <map>
-#include <mutex>
-#include <set>
 
-#include "codegen/exec/fatal_errors.h"
-#include "codegen/exec/fold_offsets.h"
-#include "codegen/exec/narrow_offsets.h"
 #include "codegen/exec/nvptx_intrinsics.h"
-#include "codegen/exec/own_constants.h"
-#include "codegen/exec/share_operands.h"
-#include "codegen/exec/short_divisions.h"
 #include "codegen/lower/asm_block.h"
 #include "codegen/lower/hw.h"
 #include "runtime/base/check.h"
@@ -206,77 +188,6 @@ llvm::Value* shared_array_address(llvm::IRBuilder<>& b, llvm::Module& module) {
   return b.CreateTrunc(b.CreatePtrToInt(array, b.getInt64Ty()), b.getInt32Ty());
 }
 
-}  // namespace
-
-namespace {
-
-// LLVM keeps what may be chosen per process alone in its command line's options.
-void set_option(llvm::StringRef name, llvm::StringRef value) {
-  auto& options = llvm::cl::getRegisteredOptions();
-  auto option = options.find(name);
-  TEGULA_CHECK(option != options.end() && !option->second->addOccurrence(0, name, value), "LLVM takes no option -{}={}",
-               std::string_view(name), std::string_view(value));
-}
-
-std::unique_ptr<llvm::TargetMachine> make_machine(const std::string& cpu, int ptx) {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    throw_fatal_errors();
-    // Loop strength reduction chooses one of several formulae for each use of a loop's variable and prices as many
-    // combinations as this. Its own limit, 65535, took more than a second where attention has hundreds of addresses.
-    set_option("lsr-complexity-limit", "1000");
-    LLVMInitializeNVPTXTargetInfo();
-    LLVMInitializeNVPTXTarget();
-    LLVMInitializeNVPTXTargetMC();
-    LLVMInitializeNVPTXAsmPrinter();
-  });
-  const llvm::Triple triple = nvptx_triple();
-  std::string error;
-  const llvm::Target* backend = llvm::TargetRegistry::lookupTarget(triple, error);
-  TEGULA_CHECK(backend, "{}", error);
-  llvm::TargetOptions options;
-  // Only what carries the flag `contract` may become one fma: the kernel's own a * b + c, never libclc's arithmetic on
-  // values in two parts, which relies on each rounding.
-  options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
-  return std::unique_ptr<llvm::TargetMachine>(backend->createTargetMachine(triple, cpu, fmt::format("+ptx{}", ptx),
-                                                                           options, llvm::Reloc::PIC_, std::nullopt,
-                                                                           llvm::CodeGenOptLevel::Aggressive));
-}
-
-// Machines that nobody uses at the moment: making one takes as long as a small kernel's passes.
-struct MachinePool {
-  std::mutex mutex;
-  std::multimap<std::pair<std::string, int>, std::unique_ptr<llvm::TargetMachine>> free;
-};
-
-MachinePool& machine_pool() {
-  static MachinePool& pool = *new MachinePool;  // threads may compile while the process ends
-  return pool;
-}
-
-}  // namespace
-
-llvm::Triple nvptx_triple() { return llvm::Triple("nvptx64-nvidia-cuda"); }
-
-llvm::TargetMachine& NvptxMachine::operator*() {
-  if (!machine_) {
-    MachinePool& pool = machine_pool();
-    std::lock_guard lock(pool.mutex);
-    if (auto node = pool.free.extract(key_)) machine_ = std::move(node.mapped());
-  }
-  if (!machine_) machine_ = make_machine(key_.first, key_.second);
-  return *machine_;
-}
-
-NvptxMachine::~NvptxMachine() {
-  if (!machine_) return;
-  MachinePool& pool = machine_pool();
-  std::lock_guard lock(pool.mutex);
-  pool.free.emplace(key_, std::move(machine_));
-}
-
-namespace {
-
 // The row's PTX for calls with these modifiers.
 Assembly assembly_of(const HwInfo& row, const Target& target, const std::string& modifiers) {
   Assembly assembly{with_modifiers(row, target, modifiers), split(row.constraints), {}};
@@ -424,155 +335,6 @@ int insert_ptx(llvm::Module& module, const Target& target) {
     f.eraseFromParent();
   }
   return ptx;
-}
-
-namespace {
-
-// Passes that the back end adds and that cost more than they give, and where they stay nevertheless. Straight-line
-// strength reduction compares each address with those before it, quadratic in the accesses of a block, and took two
-// thirds of code generation. Elimination of common subexpressions, which comes four times after our own, and motion
-// out of loops find a thousandth of the instructions at most; reassociation of addresses and freezes find nothing.
-enum class Stays { Nowhere, ForAddresses };
-struct LeftOut {
-  std::string_view pass;
-  Stays stays;
-};
-constexpr LeftOut kLeftOut[] = {
-    {"slsr", Stays::Nowhere},
-    {"gvn", Stays::Nowhere},
-    {"nary-reassociate", Stays::Nowhere},
-    {"early-cse", Stays::Nowhere},
-    {"early-machinelicm", Stays::Nowhere},
-    {"canon-freeze", Stays::Nowhere},
-    // It sinks address arithmetic to its uses, which the assembler does better. `short_divisions` takes its place.
-    {"codegenprepare", Stays::Nowhere},
-    // Loop strength reduction searches among the ways to write all addresses of a loop, up to half of the compilation
-    // of a loop around products. It pays where a loop carries a pointer for each of many accesses: they become one.
-    // Without it, 249 public kernels had 2.5 % less machine code and 30 % fewer bytes spilled. Where offsets were
-    // narrowed it would make a pointer of each again. In long functions it took more than half of code generation, and
-    // the machine code of 34 public kernels was 2.1 % shorter without, unless products fill the registers with their
-    // sums. It pays too in short loops that load where what
-    // they loaded says, as rows by their numbers: from pointers that go on by a constant the assembler loads the
-    // numbers of four iterations at a time, else each waits for the row before.
-    {"loop-reduce", Stays::ForAddresses},
-};
-
-// Integers and pointers that a loop carries, or a branch merges, in one place.
-constexpr int kManyCarried = 5;
-constexpr size_t kLongFunction = 1024;  // instructions
-// Sums of products that a loop carries beside them, which leave few registers for addresses.
-constexpr int kManySums = 64;
-
-bool carries_many(const llvm::Module& module) {
-  const auto is_address = [](const llvm::PHINode& phi) {
-    return phi.getType()->isIntOrPtrTy() && !phi.getType()->isIntegerTy(1);
-  };
-  for (const llvm::Function& f : module) {
-    if (f.hasFnAttribute(kNarrowOffsets)) continue;
-    const bool is_long = f.getInstructionCount() >= kLongFunction;
-    for (const llvm::BasicBlock& block : f) {
-      const auto addresses = llvm::count_if(block.phis(), is_address);
-      const auto others = std::distance(block.phis().begin(), block.phis().end()) - addresses;
-      if (addresses >= kManyCarried && (!is_long || others >= kManySums)) return true;
-    }
-  }
-  return false;
-}
-
-constexpr size_t kShortLoop = 256;  // instructions
-
-// Whether a block that is a loop loads at addresses that follow from what it loaded.
-bool gathers(const llvm::BasicBlock& block) {
-  if (block.size() > kShortLoop || !llvm::is_contained(llvm::successors(&block), &block)) return false;
-  llvm::SmallPtrSet<const llvm::Value*, 16> loaded;  // and what follows from it
-  for (const llvm::Instruction& i : block) {
-    const auto* call = llvm::dyn_cast<llvm::CallInst>(&i);
-    const auto* text = call ? llvm::dyn_cast<llvm::InlineAsm>(call->getCalledOperand()) : nullptr;
-    const bool loads = text && llvm::StringRef(text->getAsmString()).contains("ld.global");
-    const bool follows = !llvm::isa<llvm::PHINode>(i) &&
-                         llvm::any_of(i.operands(), [&](const llvm::Use& use) { return loaded.contains(use.get()); });
-    if (loads && llvm::any_of(call->args(), [&](const llvm::Use& use) {
-          return use->getType()->isPointerTy() && loaded.contains(use.get());
-        }))
-      return true;
-    if (loads || follows) loaded.insert(&i);
-  }
-  return false;
-}
-
-bool gathers(const llvm::Module& module) {
-  return llvm::any_of(module, [](const llvm::Function& f) {
-    return llvm::any_of(f, [](const llvm::BasicBlock& block) { return gathers(block); });
-  });
-}
-
-class BackEndPasses : public llvm::legacy::PassManager {
- public:
-  explicit BackEndPasses(const llvm::Module& module) : addresses_(carries_many(module) || gathers(module)) {}
-  void add(llvm::Pass* pass) override {
-    const llvm::PassInfo* info = llvm::PassRegistry::getPassRegistry()->getPassInfo(pass->getPassID());
-    const std::string_view name = info ? std::string_view(info->getPassArgument()) : std::string_view();
-    if (name == "register-coalescer") llvm::legacy::PassManager::add(own_constants());
-    if (name == "codegenprepare") llvm::legacy::PassManager::add(short_divisions());
-    const auto* left_out =
-        std::find_if(std::begin(kLeftOut), std::end(kLeftOut), [&](const LeftOut& row) { return row.pass == name; });
-    if (left_out == std::end(kLeftOut)) return llvm::legacy::PassManager::add(pass);
-    met_.insert(left_out->pass);
-    if (left_out->stays == Stays::ForAddresses && addresses_) return llvm::legacy::PassManager::add(pass);
-    delete pass;
-  }
-  /// False if the back end of this LLVM lacks one of the passes to leave out, or names it otherwise.
-  bool complete() const { return met_.size() == std::size(kLeftOut); }
-
- private:
-  const bool addresses_;
-  std::set<std::string_view> met_;
-};
-
-}  // namespace
-
-namespace {
-
-// The back end selects instructions block by block, in time that grows faster than a block: it searches all nodes that
-// are ready for the next one, and its tables outgrow the caches. Blocks of kHugeBlock instructions are cut into pieces,
-// which the assembler joins again. Where shorter blocks were cut the machine code was a hundredth longer.
-constexpr unsigned kHugeBlock = 8192, kPiece = 1024;
-
-void cut_huge_blocks(llvm::Function& f) {
-  for (llvm::BasicBlock& block : llvm::make_early_inc_range(f)) {
-    if (block.size() < kHugeBlock) continue;
-    llvm::SmallVector<llvm::Instruction*> cuts;
-    unsigned length = 0;
-    for (llvm::Instruction& i : block)
-      if (length++ >= kPiece && !llvm::isa<llvm::PHINode, llvm::AllocaInst>(i)) cuts.push_back(&i), length = 1;
-    // What is cut off goes to a new block instruction by instruction, so the last piece goes first.
-    for (llvm::Instruction* at : llvm::reverse(cuts)) llvm::SplitBlock(&block, at->getIterator());
-  }
-}
-
-}  // namespace
-
-std::string emit_ptx(llvm::Module& module, llvm::TargetMachine& machine) {
-  for (llvm::Function& f : module) {
-    fold_offsets(f);
-    cut_huge_blocks(f);
-    bound_shared_operands(f);
-  }
-  // The back end writes word by word, each of which would be looked through for line ends; what has a buffer is by the
-  // buffer. All is written when the passes are gone.
-  constexpr size_t kBuffer = 1 << 14;
-  llvm::SmallString<0> text;
-  llvm::raw_svector_ostream stream(text);
-  static_cast<llvm::raw_ostream&>(stream).SetBufferSize(kBuffer);
-  {
-    BackEndPasses passes(module);
-    bool failed = machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile);
-    TEGULA_CHECK(!failed, "the NVPTX back end emits no assembly");
-    TEGULA_CHECK(passes.complete(), "the NVPTX back end lacks a pass that is to be left out");
-    passes.run(module);
-  }
-  static_cast<llvm::raw_ostream&>(stream).flush();
-  return std::string(text);
 }
 
 }  // namespace tegula
