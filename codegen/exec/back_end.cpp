@@ -231,8 +231,8 @@ void cut_huge_blocks(llvm::Function& f) {
 
 }  // namespace
 
-// What takes as long to make as a small kernel's passes. The passes run over one module after the other: LLVM begins and
-// ends each run anew.
+// What takes as long to make as a small kernel's passes. The passes run over one module after the other: LLVM begins
+// and ends each run anew.
 struct BackEnd::Kept {
   std::unique_ptr<llvm::TargetMachine> machine;
   std::unique_ptr<Passes> passes[2];  // for loops that carry few addresses, and many

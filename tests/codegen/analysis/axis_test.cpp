@@ -583,6 +583,103 @@ TEST_P(RandomExpressions, FactsHold) {
     ASSERT_EQ(query.info(v), analysis.info(v));
   }
 }
+
+// In types whose numbers wrap around, among them along an axis.
+TEST_P(RandomExpressions, FactsHoldOfFewBits) {
+  std::mt19937 random{uint32_t(GetParam())};
+  const auto below = [&](int64_t n) { return int64_t(random() % uint64_t(n)); };
+  constexpr Elem kTypes[] = {Elem::I8, Elem::U8, Elem::I16, Elem::U16};
+  const auto in = [](Elem type, int64_t x) {
+    return type == Elem::I8 ? int8_t(x) : type == Elem::U8 ? uint8_t(x) : type == Elem::I16 ? int16_t(x) : uint16_t(x);
+  };
+  const auto cast = [&](Value* x, Elem to) {
+    Numbers numbers = values[x];
+    if (to != Elem::I32)
+      for (int64_t& e : numbers) e = in(to, e);
+    Value* v = b.cast(x, to);
+    remember(v, numbers);
+    return v;
+  };
+  for (const Shape& shape : std::vector<Shape>{{512}, {384}, {4, 256}, {256, 4}}) {
+    const size_t size = size_t(shape.size() == 1 ? shape[0] : shape[0] * shape[1]);
+    const auto constant = [&](Elem type, int64_t n) {
+      Value* v = b.constant(Type::tile(type, shape), n);
+      remember(v, Numbers(size, n));
+      return v;
+    };
+    const auto leaf = [&](Elem type) {
+      if (below(3) == 0) return constant(type, in(type, (below(64) - 20) << below(4)));
+      const size_t axis = size_t(below(int64_t(shape.size())));
+      const int64_t start = below(5) << below(8);
+      Value* v = b.arange(start, start + shape[axis]);
+      if (shape.size() == 2) v = b.broadcast(b.expand_dims(v, axis == 0 ? 1 : 0), shape);
+      Numbers x(size, start);
+      for (size_t i = 0; i < size; ++i)
+        x[i] += axis + 1 == shape.size() ? int64_t(i) % shape[axis] : int64_t(i) / shape[1];
+      remember(v, x);
+      return cast(v, type);
+    };
+    for (const Elem type : kTypes) {
+      std::vector<Value*> tiles{leaf(type), leaf(type), leaf(type)};
+      for (int i = 0; i < 8; ++i) {
+        Value *x = tiles[size_t(below(int64_t(tiles.size())))], *y = below(2) ? leaf(type) : tiles.back();
+        if (below(6) == 0) x = cast(cast(x, kTypes[below(4)]), type);
+        const Numbers p = values[x], q = values[y];
+        const auto zip = [&](Value* v, auto f) {
+          Numbers r;
+          for (size_t k = 0; k < size; ++k) r.push_back(in(type, f(p[k], q[k])));
+          remember(v, r);
+          tiles.push_back(v);
+        };
+        const bool divides = std::none_of(q.begin(), q.end(), [](int64_t e) { return e == 0 || e == -1; });
+        const int64_t choice = below(12), shift = below(5);
+        switch (choice) {
+          case 0:
+          case 1:
+            zip(b.add(x, y), [](int64_t m, int64_t n) { return m + n; });
+            break;
+          case 2:
+            zip(b.sub(x, y), [](int64_t m, int64_t n) { return m - n; });
+            break;
+          case 3:
+            zip(b.mul(x, y), [](int64_t m, int64_t n) { return m * n; });
+            break;
+          case 4:
+            if (divides) zip(b.div(x, y), [](int64_t m, int64_t n) { return m / n; });
+            break;
+          case 5:
+            if (divides) zip(b.rem(x, y), [](int64_t m, int64_t n) { return m % n; });
+            break;
+          case 6:
+            zip(b.bit_and(x, y), [](int64_t m, int64_t n) { return m & n; });
+            break;
+          case 7:
+            zip(b.shl(x, constant(type, shift)), [&](int64_t m, int64_t) { return m << shift; });
+            break;
+          case 8:
+            zip(b.shr(x, constant(type, shift)), [&](int64_t m, int64_t) { return m >> shift; });
+            break;
+          case 9:
+            zip(b.create(Opcode::Abs, {x}, {x->type})->result(), [](int64_t m, int64_t) { return std::abs(m); });
+            break;
+          case 10:
+            zip(b.create(Opcode::Neg, {x}, {x->type})->result(), [](int64_t m, int64_t) { return -m; });
+            break;
+          default: {
+            Value* mask = b.lt(x, y);
+            zip(b.select(mask, x, y), [](int64_t m, int64_t n) { return std::min(m, n); });
+            Numbers less;
+            for (size_t k = 0; k < size; ++k) less.push_back(p[k] < q[k]);
+            remember(mask, less);
+          }
+        }
+        cast(tiles.back(), Elem::I32);
+      }
+    }
+  }
+  const AxisAnalysis analysis(func);
+  for (auto& [v, numbers] : values) ASSERT_NO_FATAL_FAILURE(check(v, analysis.info(v)));
+}
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomExpressions, testing::Range(0, 200));
 
 }  // namespace
