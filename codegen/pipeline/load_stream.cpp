@@ -116,7 +116,10 @@ Value* LoadStream::init_of(const Value* arg) const {
 
 // The value that the loop already holds for an iteration to come.
 Value* LoadStream::queued(const Value* arg, const Iteration& it, bool inside) const {
-  Value* held = sources_.queue(arg)[size_t(it.number)];
+  const std::vector<Value*> queue = sources_.queue(arg);
+  TEGULA_CHECK(size_t(it.number) < queue.size(), "a loop holds {} iterations, and iteration {} is copied", queue.size(),
+               it.number);
+  Value* held = queue[size_t(it.number)];
   return inside ? held : init_of(held);
 }
 

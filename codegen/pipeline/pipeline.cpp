@@ -172,6 +172,7 @@ class LoopPipeliner {
       return false;
     }
     copied_loads_->keep();
+    few_slots_ = slots < stages_;
     stages_ = slots;
     schedule.copies = std::move(stores.own);
     return true;
@@ -253,8 +254,8 @@ class LoopPipeliner {
     const int64_t most = fit_slots(func_, sizes_, context_.target, stores, stages_ + 1);
     if (most < 2) return 0;
     // Where the loads that are copied leave room for few slots, these are filled again once the iteration has read
-    // them.
-    const bool refills = copied_loads_ && stages_ < asked_;
+    // them. All that reads them stands in its body: expand_stores, below, advances no value that is read from a place.
+    const bool refills = few_slots_;
     const bool sums_up = schedule.sums_up && schedule.stores.empty() && most >= 3 && !refills;
     int64_t extra = refills ? 0 : sums_up ? 2 : 1;
     const int ahead = int(std::min(refills ? stages_ : stages_ - 1, most - extra));
@@ -300,6 +301,7 @@ class LoopPipeliner {
   const bool never_negative_;
   bool divided_ = false;
   std::optional<CopiedLoads> copied_loads_;
+  bool few_slots_ = false;       // fewer than iterations that could be under way, as copied_loads_ takes the room
   std::string why_not_divided_;  // although it was asked for
   std::vector<std::unique_ptr<Op>> detached_;
 };

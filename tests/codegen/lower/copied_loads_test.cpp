@@ -47,6 +47,17 @@ def beside(a, b, c, product, total, K, STAGES: tl.constexpr):
         s += tl.load(c + (k + i) * 64 + j)
     tl.store(product + i * 64 + j, acc)
     tl.store(total + i * 64 + j, s)
+
+@triton.jit
+def paged(out, pages, a, b, n, M: tl.constexpr, K: tl.constexpr):
+    m, k, j = tl.arange(0, M)[:, None], tl.arange(0, K), tl.arange(0, 64)[None, :]
+    acc = tl.zeros((M, 64), tl.float32)
+    for i in range(n):
+        page = tl.load(pages + i)
+        x = tl.load(a + (page * M + m) * K + k[None, :])
+        y = tl.load(b + (page * K + k[:, None]) * 64 + j)
+        acc = acc * 0.5 + tl.dot(tl.exp2(x).to(tl.bfloat16), y)
+    tl.store(out + m * 64 + j, acc)
 )";
 
 Kernel kernel_named(const char* name) {
@@ -143,6 +154,39 @@ TEST(CopiedLoads, BesideSumsInFlight) {
         EXPECT_LE(relative_error(dp.download<float>(), product), 1e-5);
         EXPECT_LE(relative_error(dt.download<float>(), total), 1e-5);
       }
+}
+
+// More iterations are asked for than registers hold indices ahead, so that no more slots than these can be filled.
+TEST(CopiedLoads, GoNoFurtherThanIndicesThatAreLoadedAhead) {
+  const Devices devices =
+      gpu_or_emulators({{.target = "sm_80"}, {.target = "sm_90a"}, {.target = "sm_90a", .seed = 1}});
+  constexpr int kPages = 23;
+  Kernel paged = kernel_named("paged");
+  for (auto [m, k] : {std::pair{64, 32}, {64, 16}, {32, 64}}) {
+    std::vector<int32_t> pages(kPages);
+    for (int i = 0; i < kPages; ++i) pages[size_t(i)] = i * 7 % kPages;
+    const auto a = random_values<float>(size_t(kPages) * m * k, 1);
+    const auto b = random_values<bfloat16>(size_t(kPages) * k * 64, 2);
+    std::vector<double> exact(size_t(m) * 64);
+    for (const int page : pages)
+      for (int i = 0; i < m; ++i)
+        for (int j = 0; j < 64; ++j) {
+          double& sum = exact[size_t(i) * 64 + j];
+          sum /= 2;
+          for (int l = 0; l < k; ++l)
+            sum += std::exp2(double(a[(size_t(page) * m + i) * k + l])) *
+                   double(float(b[(size_t(page) * k + l) * 64 + j]));
+        }
+    for (auto& device : devices)
+      for (const int stages : {3, 8, 12})
+        for (const int maxnreg : {0, 24}) {
+          SCOPED_TRACE(fmt::format("{}: {} x {}, {} stages, {} registers", device->info().name, m, k, stages, maxnreg));
+          Buffer dp(*device, pages), da(*device, a), db(*device, b), out(*device, 4 * exact.size());
+          paged.launch(*device, {1}, {.constexprs = {{"M", m}, {"K", k}}, .num_stages = stages, .maxnreg = maxnreg},
+                       out.as<float>(), dp.as<int32_t>(), da.as<float>(), db.as<bfloat16>(), kPages);
+          EXPECT_LE(relative_error(out.download<float>(), exact), 1e-2);
+        }
+  }
 }
 
 KernelImage image(LaunchOptions options, bool reverse, int columns = 128) {
