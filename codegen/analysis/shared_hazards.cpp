@@ -409,13 +409,15 @@ class HazardWalk {
   void order_what_precedes(const Op& op, State& state) {
     const Barriers inside = barriers_inside(op, state);
     if (inside.empty()) return;
-    auto behind = [&](bool async_proxy) {
+    auto behind = [&](bool async_proxy, bool whole_program) {
       State ordered = state;
-      barrier(ordered, async_proxy, true);
+      barrier(ordered, async_proxy, whole_program);
       return barriers_inside(op, std::move(ordered));
     };
-    const Barriers behind_async = behind(true);
-    if (behind_async != inside) need_barrier(op, behind(false) != behind_async, state, true);
+    const Barriers behind_all = behind(true, true);
+    if (behind_all == inside) return;
+    const bool whole_program = cluster_ && behind(true, false) != behind_all;
+    need_barrier(op, behind(false, whole_program) != behind_all, state, whole_program);
   }
 
   // Those that the loop needs if it begins in that state.

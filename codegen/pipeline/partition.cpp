@@ -9,6 +9,7 @@
 #include "codegen/analysis/integer_bounds.h"
 #include "codegen/analysis/occupancy.h"
 #include "codegen/analysis/pointer_base.h"
+#include "codegen/analysis/shared_hazards.h"
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/builder.h"
 #include "codegen/ir/flow.h"
@@ -171,13 +172,17 @@ std::string Partition::why_not_divided(const LoopSchedule& schedule, const std::
   return {};
 }
 
-// Whether all threads of a cluster would have to meet before the copies are over: threads that copy do not get there.
+// Whether all threads of a cluster would have to meet before the copies are over, also by a barrier that
+// insert_barriers puts between accesses to global memory: threads that copy do not get there.
 bool Partition::copies_pass_others(const Op& nest) const {
   const auto uses = count_uses(func_.body);
+  const SharedHazards hazards = find_shared_hazards(func_, plan_shared(func_));
   for (const auto& op : func_.body.ops) {
-    bool meets = meets_other_blocks(*op, uses);
-    for (const auto& region : op->regions)
-      walk(*region, [&](const Op& inner) { meets |= meets_other_blocks(inner, uses); });
+    const auto meets_others = [&](const Op& other) {
+      return meets_other_blocks(other, uses) || hazards.whole_program.contains(&other);
+    };
+    bool meets = meets_others(*op);
+    for (const auto& region : op->regions) walk(*region, [&](const Op& inner) { meets |= meets_others(inner); });
     std::vector<const Value*> written;
     if (meets || (op.get() == &nest && orders_memory(*op, written))) return true;
     if (op.get() == &nest) return false;

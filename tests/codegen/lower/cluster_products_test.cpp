@@ -95,6 +95,16 @@ for start in range(0, 192, 64):
 tl.store(out + i[:, None] * 32 + d[None, :], acc)
 tl.store(out + 4096 + i, best))",
      4096 + 128},
+    {"sums that begin with what the program has stored", R"(i = tl.arange(0, 128)
+j = tl.arange(0, 64)
+k = tl.arange(0, 32)
+room = out + 128 * 64
+tl.store(room + i[:, None] * 64 + j[None, :], (i[:, None] - j[None, :]).to(tl.float32))
+acc = tl.load(room + i[:, None] + j[None, :] * 128)
+for step in range(0, n, 32):
+    acc = tl.dot(tl.load(a + i[:, None] * n + step + k[None, :]), tl.load(b + (step + k[:, None]) * 64 + j[None, :]), acc)
+tl.store(out + i[:, None] * 64 + j[None, :], acc))",
+     2 * 128 * 64},
     {"a persistent program", R"(i = tl.arange(0, 128)
 j = tl.arange(0, 64)
 k = tl.arange(0, 32)
