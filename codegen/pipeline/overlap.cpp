@@ -34,7 +34,8 @@ class Division {
     find_shared_by_both();
     sink_cheap();
     find_crossing();
-    return true;
+    // A loop carries no places: where both products read one, they stay in one iteration.
+    return std::none_of(crossing_.begin(), crossing_.end(), [](const Value* v) { return v->type.is_place(); });
   }
 
   bool is_late(const Op& op) const { return late_.contains(&op); }

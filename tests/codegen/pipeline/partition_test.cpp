@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "codegen/exec/emulator.h"
 #include "dsl/tegula.h"
+#include "runtime/base/float16.h"
 
 namespace tegula {
 namespace {
@@ -111,6 +113,54 @@ TEST(Partition, CopiesBeginAtOnceUnlessTheirRoomWasUsed) {
   const size_t within = 2;  // an iteration's, one later, and the last one's
   EXPECT_EQ(arrivals("by the loop"), within);
   EXPECT_GT(arrivals("exchange ahead"), within);
+}
+
+constexpr const char* kOneOperand = R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def squares(out, other_out, a, b, K):
+    m, n, k = tl.arange(0, 128), tl.arange(0, 64), tl.arange(0, 32)
+    acc, other = tl.zeros((128, 64), tl.float32), tl.zeros((128, 128), tl.float32)
+    for i in range(0, K, 32):
+        x = tl.trans(tl.load(a + (i + k[:, None]) * 128 + m[None, :]))
+        acc = acc * 0.5 + tl.dot(x, tl.load(b + (i + k[:, None]) * 64 + n[None, :]))
+        other += tl.dot(x, tl.trans(x))
+    tl.store(out + m[:, None] * 64 + n[None, :], acc)
+    tl.store(other_out + m[:, None] * 128 + m[None, :], other)
+)";
+
+// Both read its place, so that the second product cannot run an iteration behind.
+TEST(Partition, TwoProductsOfOneOperand) {
+  constexpr int kDepth = 160;
+  std::vector<float16> a, b;
+  for (int i = 0; i < kDepth * 128; ++i) a.push_back(float16(float(i * 7 % 5 - 2)));
+  for (int i = 0; i < kDepth * 64; ++i) b.push_back(float16(float(i * 11 / 3 % 5 - 2)));
+  std::vector<float> sums(128 * 64), squares(128 * 128);
+  for (int first = 0; first < kDepth; first += 32)
+    for (int m = 0; m < 128; ++m) {
+      for (int n = 0; n < 64; ++n) {
+        float& sum = sums[size_t(m) * 64 + n] *= 0.5f;
+        for (int k = first; k < first + 32; ++k) sum += float(a[size_t(k) * 128 + m]) * float(b[size_t(k) * 64 + n]);
+      }
+      for (int n = 0; n < 128; ++n)
+        for (int k = first; k < first + 32; ++k)
+          squares[size_t(m) * 128 + n] += float(a[size_t(k) * 128 + m]) * float(a[size_t(k) * 128 + n]);
+    }
+  auto emulator = make_emulator({.seed = 1});
+  Buffer da(*emulator, a), db(*emulator, b), out(*emulator, 4 * sums.size()), other(*emulator, 4 * squares.size());
+  for (const LaunchOptions& options :
+       {LaunchOptions{.num_warps = 4}, LaunchOptions{.num_warps = 4, .warp_specialize = 2},
+        LaunchOptions{.num_warps = 4, .warp_specialize = 2, .bulk_copies = 1},
+        LaunchOptions{.num_warps = 8, .warp_specialize = 2}}) {
+    Program::parse(kOneOperand, "squares.py")
+        .kernel("squares")
+        .launch(*emulator, {1}, options, out.as<float>(), other.as<float>(), da.as<float16>(), db.as<float16>(),
+                kDepth);
+    EXPECT_EQ(out.download<float>(), sums) << options.num_warps << ", " << options.bulk_copies;
+    EXPECT_EQ(other.download<float>(), squares) << options.num_warps << ", " << options.bulk_copies;
+  }
 }
 
 constexpr const char* kFewRows = R"(
