@@ -125,7 +125,6 @@ void CopyNest::forget_from(const Op& op) {
   });
 }
 
-// Whether copy_warps can compute the operands of the copies and of the enclosing loops.
 bool CopyNest::can_compute(const std::vector<Op*>& nest, const std::vector<Fill>& fills) const {
   std::set<const Value*> seen;
   auto can_follow_all = [&](const std::vector<Value*>& values) {

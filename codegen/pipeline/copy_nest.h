@@ -36,6 +36,9 @@ class CopyNest {
 
   explicit CopyNest(ir::Func& func) : func_(func) {}
 
+  /// Whether copy_warps can compute the operands of the copies and of the enclosing loops.
+  bool can_compute(const std::vector<ir::Op*>& nest, const std::vector<Fill>& fills) const;
+
   /// Adds loops that issue the copies of the last loop of `nest`, with the structure of the nest (outermost first).
   /// False, with nothing changed, if the copies cannot be computed there. One thread issues bulk copies; all threads
   /// issue async_copies, for a nest of one loop. All loops must have the same kind of copies. `before`: a loop added
@@ -69,7 +72,6 @@ class CopyNest {
     const ir::Value* next;
   };
 
-  bool can_compute(const std::vector<ir::Op*>& nest, const std::vector<Fill>& fills) const;
   void forget_from(const ir::Op& op);
   void issue_in_nest(const std::vector<ir::Op*>& nest, const std::vector<Fill>& fills, int64_t slots,
                      const ir::Op* before);

@@ -81,11 +81,9 @@ bool pays(Func& func, Op& loop, const Target& target, bool asked) {
   BulkForm form(func, schedule.copies);
   if (!form.why_not().empty()) return false;
   ScratchSizes sizes;
-  const Partition partition(func, target, sizes);
-  const int64_t slots = partition.expected_slots(loop, schedule, stages);
-  const bool good = slots && (asked || partition.is_alone(schedule, slots));
+  const auto [slots, is_alone] = Partition(func, target, sizes).expect(loop, schedule, stages);
   form.undo(schedule.copies);
-  return good;
+  return slots && (asked || is_alone);
 }
 
 class ProgramLoop {
@@ -156,12 +154,33 @@ class ProgramLoop {
 
 }  // namespace
 
+// Whether it pays still where the loop stands in one over programs, throughout which its slots have their room: what
+// results take of shared memory lies beside them, not in their place.
+static bool pays_in_loop(const Func& func, PassContext& context, bool asked) {
+  const std::unique_ptr<Func> looped = func.clone();
+  ProgramLoop(*looped).write();
+  passes::canonicalize(*looped, context);
+  Op* loop = nullptr;
+  walk(looped->body, [&](Op& op) {
+    if (is_product(op)) loop = op.parent->parent;
+  });
+  if (!pays(*looped, *loop, context.target, asked)) return false;
+  // The pipeline may have such loads copied by threads, beside which no warps of their own copy (CopiedLoads): it alone
+  // knows.
+  const std::vector<Op*> loads = schedule_of(*loop).loads;
+  if (warp_specialize_of(*loop, *looped) >= 2 || std::ranges::all_of(loads, [](Op* op) { return is_small_load(*op); }))
+    return true;
+  PassContext tried{context.target, context.diags, context.completion};
+  passes::pipeline(*looped, tried);
+  return copy_warps_of(*looped) != nullptr;
+}
+
 void passes::loop_programs(Func& func, PassContext& context) {
   const int option = func.program_loop();
   if (option == 1 || func.bulk_copies() == 1 || !context.target.has(Feature::Setmaxnreg)) return;
   Op* loop = only_loop_of_products(func);
   if (!loop || !programs_have_no_order(func) || !programs_take_equally_long(func)) return;
-  if (!pays(func, *loop, context.target, option == 2)) return;
+  if (!pays(func, *loop, context.target, option == 2) || !pays_in_loop(func, context, option == 2)) return;
   context.transfers.push_back({loop->loc, "programs of the launch one behind the other, as many as run at a time", ""});
   ProgramLoop(func).write();
   canonicalize(func, context);

@@ -107,6 +107,11 @@ bool is_understood(const Func& func) {
   return understood;
 }
 
+// Whether two groups of warps are asked to take the tiles of the loops.
+bool wants_turns(const std::vector<Op*>& nest, int64_t option) {
+  return option == 3 || (nest.size() > 1 && nest.front()->get(attr::warp_specialize) >= 2);
+}
+
 bool can_copy(const Op& copy, const Target& target) {
   if (copy.opcode == Opcode::BulkCopy) return true;
   const int bytes = copy.operand(1)->type.bits() / 8;
@@ -232,11 +237,34 @@ int64_t Partition::slots_for(const LoopSchedule& schedule, int64_t wanted, const
   return fit_slots(func_, sizes_, room, {schedule.copies}, wanted + (schedule.sums_up ? 1 : 0));
 }
 
-int64_t Partition::expected_slots(Op& loop, const LoopSchedule& schedule, int64_t wanted) const {
-  if (!why_not_divided(schedule, nest_of(loop, func_)).empty()) return 0;
-  if (!products_fit(func_, share_registers(true, 1).at_start)) return 0;
-  const int64_t slots = slots_for(schedule, wanted, target_);
-  return slots >= 2 && (warp_specialize_of(loop, func_) >= 2 || pays(loop, schedule, slots, true)) ? slots : 0;
+// Makes the barriers of the fills; the slots that there is room for beside them.
+int64_t Partition::make_room(const std::vector<Op*>& nest, const LoopSchedule& schedule, std::vector<Fill>& fills,
+                             int64_t wanted, bool bulk, bool in_turns) {
+  alloc_barriers(fills, wanted, bulk);
+  Target room = target_;
+  if (in_turns) room.shared_per_program -= 2 * bytes_of_each_group(nest);  // wherever that lies now
+  const int64_t slots = slots_for(schedule, wanted, room);
+  for (const Fill& fill : fills)
+    for (const Value* barriers : {fill.full, fill.empty}) barriers->def->set(attr::slots, slots);
+  return slots;
+}
+
+// As divide(), as far as that asks where nothing is divided yet: both ask the same functions.
+Partition::Expected Partition::expect(Op& loop, const LoopSchedule& schedule, int64_t wanted) {
+  const std::vector<Op*> nest = nest_of(loop, func_);
+  if (!why_not_divided(schedule, nest).empty()) return {0, false};
+  const int64_t option = warp_specialize_of(loop, func_);
+  const bool in_turns = wants_turns(nest, option) && why_not_in_turns(func_, nest).empty();
+  if (!products_fit(func_, share_registers(true, in_turns ? 2 : 1).at_start)) return {0, false};
+  std::vector<Fill> fills = fills_of(loop, schedule);
+  const MovedAllocs allocs(schedule.copies, *nest.front());
+  const int64_t slots = make_room(nest, schedule, fills, wanted, true, in_turns);
+  const bool divides =
+      slots >= 2 && (option >= 2 || pays(loop, schedule, slots, true)) && nest_.can_compute(nest, fills);
+  const Expected expected{divides ? slots : 0, divides && is_alone(schedule, slots)};
+  for (const Fill& fill : fills)
+    for (const Value* barriers : {fill.full, fill.empty}) erase(*barriers->def);
+  return expected;
 }
 
 Division Partition::divide(Op& loop, const LoopSchedule& schedule, int64_t wanted, int64_t option) {
@@ -248,21 +276,15 @@ Division Partition::divide(Op& loop, const LoopSchedule& schedule, int64_t wante
   if (others && bulk != bool(others->get(attr::one_thread))) return {0, "those of another loop copy in another way"};
   if (!bulk && nest.size() > 1) return {0, "only bulk copies go on while the loop around it does other things"};
   // The assembler compiles no instruction that takes more registers than a thread has at its start.
-  const bool asked = option == 3 || (nest.size() > 1 && nest.front()->get(attr::warp_specialize) >= 2);
-  const bool in_turns = asked && can_take_turns(nest, bulk);
+  const bool in_turns = wants_turns(nest, option) && can_take_turns(nest, bulk);
   if (!products_fit(func_, share_registers(bulk, in_turns ? 2 : 1).at_start))
     return {0, "a product takes more registers than each thread of so many has at the start"};
   if (bulk && !schedule.sums_up)
     if (const int64_t slots = go_on(nest, schedule, fills)) return {slots, ""};
 
   MovedAllocs allocs(schedule.copies, *nest.front());
-  alloc_barriers(fills, wanted, bulk);
   for (Fill& fill : fills) fill.empty_at_first = !uses_shared_ahead(*nest.front());
-  Target room = target_;
-  if (in_turns) room.shared_per_program -= 2 * bytes_of_each_group(nest);  // wherever that lies now
-  const int64_t slots = slots_for(schedule, wanted, room);
-  for (const Fill& fill : fills)
-    for (const Value* barriers : {fill.full, fill.empty}) barriers->def->set(attr::slots, slots);
+  const int64_t slots = make_room(nest, schedule, fills, wanted, bulk, in_turns);
   const char* why_not = slots < 2 ? "no two slots of what it copies fit shared memory"
                         : option < 2 && !pays(loop, schedule, slots, bulk) ? "it does not pay"
                         : !nest_.add(nest, fills, slots, nullptr)

@@ -51,10 +51,13 @@ class Partition {
   /// before. What the loop transposes has slots and barriers of its own then, so that warps wait for it alone.
   Division divide(ir::Op& loop, const LoopSchedule& schedule, int64_t wanted, int64_t option);
 
-  /// The slots that divide() is expected to give a loop whose copies are bulk copies, 0 if it is not. Changes nothing.
-  int64_t expected_slots(ir::Op& loop, const LoopSchedule& schedule, int64_t wanted) const;
-  /// Whether a multiprocessor has room for one program alone, with so many slots of what the loop copies.
-  bool is_alone(const LoopSchedule& schedule, int64_t slots) const;
+  /// What divide() will do with the function's first loop that copies, if it copies in bulk.
+  struct Expected {
+    int64_t slots;  ///< of each place; 0: it is not divided
+    bool is_alone;  ///< a multiprocessor has room for one program then
+  };
+  /// Changes nothing.
+  Expected expect(ir::Op& loop, const LoopSchedule& schedule, int64_t wanted);
 
   /// Once all loops are divided: has the copying thread bring what loops around them load for products, too, as the
   /// rows of Q of persistent attention; gives the threads of copy_warps, if there are any, fewer registers than the
@@ -90,6 +93,9 @@ class Partition {
   int64_t slots_for(const LoopSchedule& schedule, int64_t wanted, const Target& room) const;
   bool pays(ir::Op& loop, const LoopSchedule& schedule, int64_t slots, bool bulk) const;
   bool can_take_turns(const std::vector<ir::Op*>& nest, bool bulk);
+  int64_t make_room(const std::vector<ir::Op*>& nest, const LoopSchedule& schedule, std::vector<Fill>& fills,
+                    int64_t wanted, bool bulk, bool in_turns);
+  bool is_alone(const LoopSchedule& schedule, int64_t slots) const;
   void alloc_barriers(std::vector<Fill>& fills, int64_t slots, bool bulk);
   int64_t go_on(const std::vector<ir::Op*>& nest, const LoopSchedule& schedule, std::vector<Fill>& fills);
   Turn begin_fills(const Divided& divided, bool bulk);

@@ -79,6 +79,51 @@ TEST(LoopPrograms, ThoseThatDoNot) {
   }
 }
 
+// Those that would get no copying warps in the loop over programs, and the last one, which does.
+constexpr char kWithout[] = R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def k(out_ptr, table_ptr, a_ptr, b_ptr, c_ptr, K, FORM: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, DEPTH: tl.constexpr):
+    x = tl.program_id(0)
+    rows, cols, depth = tl.arange(0, ROWS), tl.arange(0, COLS), tl.arange(0, DEPTH)
+    first = x * ROWS
+    if FORM == "from_table":
+        first = tl.load(table_ptr + x) * ROWS
+    acc = tl.zeros((ROWS, COLS), tl.float32)
+    for k in range(0, K, DEPTH):
+        a = tl.load(a_ptr + (first + rows)[:, None] * K + (k + depth)[None, :])
+        b = tl.load(b_ptr + (k + depth)[:, None] * COLS + cols[None, :])
+        if FORM == "loads":
+            acc += tl.load(c_ptr + (k + rows)[:, None] * COLS + cols[None, :])
+        acc = tl.dot(a, b, acc)
+    if FORM == "exchanges":
+        tl.store(out_ptr + 1 + (x * COLS + cols)[None, :] * ROWS + rows[:, None], acc)
+    else:
+        tl.store(out_ptr + (x * ROWS + rows)[:, None] * COLS + cols[None, :], acc)
+)";
+
+TEST(LoopPrograms, NoneWithoutCopyingWarps) {
+  const ArgType halves{.elem = Elem::F16, .pointer = true, .divisible_by = 16}, floats{Elem::F32, true, 16};
+  const std::vector<ArgType> types{floats, {Elem::I32, true, 16}, halves, halves, floats, {Elem::I32, false, 256}};
+  int looped = 0;
+  for (const char* form : {"from_table", "loads", "exchanges", "plain"})
+    for (auto [cols, depth] : {std::pair{128, 64}, {256, 64}, {256, 128}})
+      for (const int specialize : {0, 2, 3}) {
+        const LaunchOptions options{.constexprs = {{"FORM", form}, {"ROWS", 128}, {"COLS", cols}, {"DEPTH", depth}},
+                                    .num_warps = 8,
+                                    .warp_specialize = specialize,
+                                    .program_loop = 2};
+        const KernelImage image = Program::parse(kWithout, "k.py").kernel("k").compile(types, options, "sm_90a");
+        EXPECT_TRUE(!image.program_loop || image.copy_warps)
+            << form << ", " << cols << ", " << depth << ", " << specialize;
+        looped += image.program_loop;
+      }
+  EXPECT_GE(looped, 9);
+}
+
 void expect_right(Device& device, int64_t rows, int64_t cols, const LaunchOptions& options) {
   const Grid grid = device.info().emulator ? Grid{3, 2, 2} : Grid{25, 6, 2};  // an H200 runs 132 at a time
   const int64_t programs = int64_t(grid.x) * grid.y * grid.z, k = 320;
