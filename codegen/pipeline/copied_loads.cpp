@@ -18,19 +18,13 @@ namespace {
 
 constexpr int kByte = 8;
 
-int fastest_axis(const Op& load) { return fastest_order(*load.result()->type.layout)[0]; }
-
 // Copies move whole accesses or none, and fill with zeros.
 bool is_copyable(const Op& load, const AxisAnalysis& axes) {
   const Type& type = load.result()->type;
   if (is_small_load(load) || type.pointer || type.is_bool() || type.rank() < 2 || type.bits() < kByte) return false;
-  const Value *mask = load.operand(1), *other = load.operand(2);
-  if (other && !is_zero(other)) return false;
   for (const auto& [name, value] : load.attrs)
     if (name != std::string(attr::vector)) return false;
-  const int64_t vector = load.get(attr::vector);
-  return vector * type.bits() / kByte >= kLeastCopyBytes &&
-         axes.vector_width(load.operand(0), mask, fastest_axis(load)) >= vector;
+  return load.get(attr::vector) * type.bits() / kByte >= kLeastCopyBytes && has_whole_accesses(load, axes);
 }
 
 }  // namespace
@@ -47,8 +41,7 @@ CopiedLoads::CopiedLoads(const Func& func, const Target& target, Op& loop, const
 void CopiedLoads::replace(Op& loop, Op& load) {
   const Type& type = load.result()->type;
   Builder outside = before(loop, load.loc), here = before(load, load.loc);
-  const int axis = fastest_axis(load);
-  Value* place = alloc_place(outside, type, 1, axis);
+  Value* place = alloc_place(outside, type, 1, fastest_order(*type.layout)[0]);
   place->type.layout = std::make_shared<LinearLayout>(shared_layout_for_dot_operand(*type.layout, type.bits()));
   copies_.push_back(here.create(Opcode::AsyncCopy, {load.operand(0), place, load.operand(1)}, {},
                                 {{attr::vector, load.get(attr::vector)}}));

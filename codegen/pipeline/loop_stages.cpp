@@ -4,10 +4,12 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/cluster_blocks.h"
 #include "codegen/analysis/equal_elements.h"
 #include "codegen/analysis/integer_bounds.h"
 #include "codegen/analysis/pointer_base.h"
+#include "codegen/layout/makers.h"
 #include "codegen/pipeline/loop_values.h"
 #include "codegen/product/operands.h"
 #include "codegen/product/plan.h"
@@ -66,6 +68,14 @@ bool is_small_load(const Op& op) {
   if (op.opcode != Opcode::Load) return false;
   const Type& type = op.result()->type;
   return !type.pointer && (type.is_scalar() || type.layout) && loaded_elements(op) * type.bits() <= 32 * kRegisters;
+}
+
+bool has_whole_accesses(const Op& load, const AxisAnalysis& axes) {
+  const Value *mask = load.operand(1), *other = load.operand(2);
+  if (other && !is_zero(other)) return false;
+  // The elements of an access lie along the one axis along which registers hold neighbours.
+  const int axis = fastest_order(*load.result()->type.layout)[0];
+  return !mask || axes.vector_width(load.operand(0), mask, axis) >= load.get(attr::vector);
 }
 
 int64_t stages_of(const Op& loop, const Func& func) {

@@ -5,6 +5,8 @@
 
 namespace tegula {
 
+class AxisAnalysis;
+
 /// Whether its body has a product, loops within it aside.
 bool has_product(const ir::Op& loop);
 
@@ -29,6 +31,10 @@ std::vector<ir::Op*> loads_ahead(const ir::Op& loop);
 /// Whether it is a laid-out load of a few registers a thread, as of scales of an iteration's sums: a warpgroup would
 /// wait for these longer than for its product.
 bool is_small_load(const ir::Op& op);
+
+/// Whether a copy may stand for a laid-out load: each of its accesses (attribute vector) is loaded whole or, where the
+/// mask does not hold, is zeros.
+bool has_whole_accesses(const ir::Op& load, const AxisAnalysis& axes);
 
 /// Whether warps of their own are to issue the loop's copies, as the option warp_specialize: what the loop says, or
 /// else the next one around it that does, or the function.

@@ -12,7 +12,7 @@
 #include "codegen/ir/flow.h"
 #include "codegen/layout/makers.h"
 #include "codegen/pipeline/edit.h"
-#include "codegen/pipeline/loop_values.h"
+#include "codegen/pipeline/loop_stages.h"
 
 namespace tegula {
 
@@ -27,15 +27,11 @@ constexpr int64_t kBytesOfCopy = 16;
 bool is_copied_whole(const Op& load, const AxisAnalysis& axis) {
   const Type& type = load.result()->type;
   if (!type.is_tile() || type.pointer || type.is_bool() || load.get(attr::volatile_)) return false;
-  if (load.operand(2) && !is_zero(load.operand(2))) return false;
   const int64_t vector = load.get(attr::vector);
   if (vector * type.bits() < 8 * kBytesOfCopy || load.get(attr::alignment_promised)) return false;
   if (held_elements(type) != loaded_elements(load) || held_elements(type) != type.layout->in_size(Dim::Register))
     return false;
-  int64_t uniform = 1;
-  for (int i = 0; i < type.rank(); ++i)
-    uniform = std::max<int64_t>(uniform, axis.vector_width(load.operand(0), load.operand(1), i));
-  return !load.operand(1) || uniform >= vector;
+  return has_whole_accesses(load, axis);
 }
 
 // What the loop takes of tiles that were loaded before it, which registers or shared memory keep.
