@@ -1,6 +1,7 @@
 #include "codegen/exec/emulator/bytecode_function.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tegula::emulator::bytecode {
 
@@ -199,12 +200,17 @@ int32_t FunctionCode::results(llvm::ArrayRef<std::pair<const llvm::LoadInst*, in
   }
   room.at = in_block ? frame_.allocate_in_block(bytes) : frame_.allocate(bytes);
   for (const auto& [part, offset] : parts) {
-    slots_[part] = room.at + offset;
+    const auto [slot, is_new] = slots_.try_emplace(part, room.at + offset);
+    if (!is_new) read_ahead_.push_back({slot->second, room.at + offset, bytes_of_value(part->getType())});
     if (!in_block) left_.erase(part);
   }
   if (in_block && room.values == 0) frame_.is_temporary(room.at, bytes);
   rooms_.push_back(room);
   return room.at;
+}
+
+void FunctionCode::hand_results_ahead() {
+  for (const auto& [to, from, bytes] : std::exchange(read_ahead_, {})) move(to, from, bytes);
 }
 
 int32_t FunctionCode::result_in_place(const llvm::InsertElementInst& i) {
@@ -214,7 +220,7 @@ int32_t FunctionCode::result_in_place(const llvm::InsertElementInst& i) {
       left != left_.end() && left->second == 1 && !room_of_.contains(whole) ? uses_in_block(i) : std::nullopt;
   if (!uses || *uses == 0) return result(i);
   left_.erase(left);
-  left_[&i] = *uses;
+  left_[&i] = *uses;  // all in this block, so that no block ahead of it has given the result a place
   return slots_[&i] = slots_[whole];
 }
 

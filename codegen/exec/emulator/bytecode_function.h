@@ -39,6 +39,8 @@ class FunctionCode {
   int32_t result(const llvm::Instruction& i);
   /// Where an array of so many bytes goes whose parts, so many bytes behind its begin, these instructions' results are.
   int32_t results(llvm::ArrayRef<std::pair<const llvm::LoadInst*, int32_t>> parts, uint32_t bytes);
+  /// Behind what fills that array: moves the parts that blocks which stand ahead of this one read to where these do.
+  void hand_results_ahead();
   /// In place of the vector that it changes, which nobody else reads.
   int32_t result_in_place(const llvm::InsertElementInst& i);
   /// Where what the function returns lies until it does.
@@ -69,6 +71,11 @@ class FunctionCode {
   };
   std::vector<Room> rooms_;                             ///< that several values share
   llvm::DenseMap<const llvm::Value*, size_t> room_of_;  ///< of the values in them
+  struct ReadAhead {
+    int32_t to, from;
+    uint32_t bytes;
+  };
+  std::vector<ReadAhead> read_ahead_;
 };
 
 }  // namespace tegula::emulator::bytecode

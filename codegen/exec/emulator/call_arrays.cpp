@@ -8,6 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "codegen/exec/emulator/hw_bodies.h"
+
 namespace tegula::emulator::bytecode {
 
 namespace {
@@ -17,6 +19,12 @@ struct Use {
   const llvm::Instruction* by;
   uint64_t element = 0;
 };
+
+/// Others may be code of the module, or be told where the array lies and look at it later.
+bool calls_body(const llvm::CallInst& call) {
+  const llvm::Function* callee = call.getCalledFunction();
+  return callee && callee->isDeclaration() && !callee->isIntrinsic() && callee->getName().starts_with(kBodyPrefix);
+}
 
 /// All uses, in the order of each block; none if there are others than stores and loads of one element and calls.
 std::optional<std::vector<Use>> uses_of(const llvm::AllocaInst& array, const llvm::DataLayout& layout) {
@@ -36,7 +44,7 @@ std::optional<std::vector<Use>> uses_of(const llvm::AllocaInst& array, const llv
   };
   for (const llvm::User* user : array.users()) {
     if (const auto* call = llvm::dyn_cast<llvm::CallInst>(user)) {
-      if (llvm::count(call->args(), &array) != 1) return std::nullopt;
+      if (!calls_body(*call) || llvm::count(call->args(), &array) != 1) return std::nullopt;
       uses.push_back({call});
     } else if (const auto* step = llvm::dyn_cast<llvm::GetElementPtrInst>(user)) {
       llvm::APInt offset(64, 0);
@@ -53,9 +61,14 @@ std::optional<std::vector<Use>> uses_of(const llvm::AllocaInst& array, const llv
   return uses;
 }
 
+unsigned argument_of(const llvm::CallInst& call, const llvm::AllocaInst& array) {
+  return unsigned(llvm::find(call.args(), &array) - call.arg_begin());
+}
 bool only_reads(const llvm::CallInst& call, const llvm::AllocaInst& array) {
-  const auto argument = llvm::find(call.args(), &array);
-  return call.onlyReadsMemory(unsigned(argument - call.arg_begin()));
+  return call.onlyReadsMemory(argument_of(call, array));
+}
+bool only_writes(const llvm::CallInst& call, const llvm::AllocaInst& array) {
+  return call.onlyWritesMemory(argument_of(call, array));
 }
 
 }  // namespace
@@ -85,7 +98,7 @@ void CallArrays::look_at(const llvm::AllocaInst& array, const llvm::DataLayout& 
       if (std::exchange(stores[element], store)) return;
       ++stored;
     } else if (const auto* load = llvm::dyn_cast<llvm::LoadInst>(by)) {
-      if (given.empty() || given.back().first->getParent() != block) return;
+      if (given.empty() || given.back().first->getParent() != block || !only_writes(*given.back().first, array)) return;
       given.back().second.push_back({load, int32_t(element * bytes)});
     } else {
       const auto* call = llvm::cast<llvm::CallInst>(by);

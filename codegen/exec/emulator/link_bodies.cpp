@@ -119,6 +119,8 @@ class Bodies {
     auto callee = module_.getOrInsertFunction(kBodyPrefix + info.body, llvm::FunctionType::get(result, args, false));
     auto* f = llvm::cast<Function>(callee.getCallee());
     f->setDoesNotThrow();
+    // It has read its operands, and written all of its result, when it returns: see stack_array, and CallArrays.
+    if (s.result.count) f->addParamAttr(0, llvm::Attribute::WriteOnly);
     for (unsigned i = s.result.count ? 1 : 0; i < args.size(); ++i)
       if (args[i] == pointer) f->addParamAttr(i, llvm::Attribute::ReadOnly);
     if (pure && !convergent) {

@@ -360,6 +360,7 @@ class FunctionMaker : private FunctionCode {
     }
     if (!i.getType()->isVoidTy()) call.result = result(i);
     emit({.code = Code::Body, .a = module().add(std::move(call))});
+    hand_results_ahead();
     for (const Value* argument : i.args())
       if (const auto* stores = arrays_.taken(i, argument))
         for (const llvm::StoreInst* store : *stores) release_operands(*store);

@@ -289,5 +289,37 @@ end:
   EXPECT_EQ(std::vector(quick.begin() + 1152, quick.begin() + 1280), numbers);
 }
 
+// Numbers that a body gives in an array are read by a block that stands ahead of the body's.
+TEST(Tiers, BlocksInAnyOrder) {
+  const char* body = R"(
+begin:
+  %lane = call i32 @tegula.hw.thread_id()
+  %at = mul i32 %lane, 2
+  %from = getelementptr i32, ptr addrspace(1) %in, i32 %at
+  %to = getelementptr i32, ptr addrspace(1) %out, i32 %at
+  br label %given
+taken:
+  %sum = add i32 %g0, %g1
+  call void @tegula.hw.st_global_v2b32(ptr addrspace(1) %to, i32 %sum, i32 %g1, i1 true, i32 3)
+  ret void
+given:
+  %g = call {i32, i32} @tegula.hw.ld_global_v2b32(ptr addrspace(1) %from, i32 0, i32 0, i1 true, i32 2)
+  %g0 = extractvalue {i32, i32} %g, 0
+  %g1 = extractvalue {i32, i32} %g, 1
+  br label %taken)";
+  const KernelImage image = make_image({pointer("in", Elem::I32), pointer("out", Elem::I32)}, body);
+  std::vector<uint32_t> numbers(64), expected(64);
+  for (uint32_t i = 0; i < numbers.size(); ++i) numbers[i] = i * i + 5;
+  for (size_t i = 0; i < numbers.size(); i += 2)
+    expected[i] = numbers[i] + numbers[i + 1], expected[i + 1] = numbers[i + 1];
+  for (const bool optimised : {false, true}) {
+    auto device = make_emulator({.threads = 1, .optimised_at_once = optimised, .keep_code = false});
+    auto kernel = device->load(image);
+    Array<uint32_t> in(*device, numbers), out(*device, numbers.size());
+    launch(*kernel, {1}, in.address(), out.address());
+    EXPECT_EQ(out.values(), expected) << optimised;
+  }
+}
+
 }  // namespace
 }  // namespace tegula
