@@ -123,12 +123,24 @@ std::vector<std::string> texts_of(const char* const* texts, size_t count, const 
   return out;
 }
 
-// The caller's structure may be of an earlier version, hence shorter: what it lacks is 0.
+// No byte of it is padding, which callers need not set, and which a field of a later version would lie in.
+static_assert(offsetof(tegula_options, reserved) + sizeof(int32_t) == sizeof(tegula_options));
+
+// The caller's structure may be of an earlier version, hence shorter: what it lacks is 0. What one of a later version
+// has beyond this one, this library could not do.
 tegula_options complete(const tegula_options& given) {
-  constexpr size_t kFirst = offsetof(tegula_options, num_ctas);
-  if (given.struct_size < kFirst)
+  constexpr size_t kFirst = offsetof(tegula_options, num_ctas), kLast = offsetof(tegula_options, reserved),
+                   kMost = 4096;
+  if (given.struct_size < kFirst || given.struct_size > kMost)
     throw UsageError(fmt::format("tegula_options.struct_size is {}, expected {}: sizeof(tegula_options)",
                                  given.struct_size, sizeof(tegula_options)));
+  const auto* bytes = reinterpret_cast<const unsigned char*>(&given);
+  if (given.struct_size > kLast &&
+      std::any_of(bytes + kLast, bytes + given.struct_size, [](unsigned char x) { return x != 0; }))
+    throw UsageError(
+        "tegula_options sets a field that this version of Tegula does not have\n  hint: set all of it to 0 first, as "
+        "{.struct_size = sizeof options} does, or load the libtegula.so of the tegula.h that the program was compiled "
+        "with");
   tegula_options out{};
   std::memcpy(&out, &given, std::min(given.struct_size, sizeof(out)));
   return out;

@@ -23,7 +23,8 @@
  * - Any function may be called from any thread, the same handle included, unless another thread releases it.
  * - Strings are UTF-8 and end with a zero byte. Those that come back live as long as the handle they were asked of.
  * - A later version adds functions, enumerators, and fields at the end of the structures that begin with struct_size;
- *   what is here stays. TEGULA_ABI changes only when that is broken. */
+ *   what is here stays. Fields of a later version than the library's must be 0. TEGULA_ABI changes only when that is
+ * broken. */
 #ifndef TEGULA_H
 #define TEGULA_H
 
@@ -73,6 +74,7 @@ typedef struct tegula_options {
                            that is fast for so many takes less time to compile; 0: any number */
   int32_t no_sanitize_overflow; /* 1: with debug, integers that overflow are no failed asserts */
   int32_t program_loop;         /* programs that run at a time take those of the grid in turns: as bulk_copies */
+  int32_t reserved;             /* 0; what a later version adds takes its place */
 } tegula_options;
 
 /* ---- Devices, besides those of tegula_runtime.h */

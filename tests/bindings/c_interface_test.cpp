@@ -110,6 +110,19 @@ TEST_F(CInterface, TellsWhatIsWrong) {
   options.struct_size = 8;
   EXPECT_EQ(launch(&options), TEGULA_USAGE_ERROR);
   EXPECT_CONTAINS(tegula_last_error(), "tegula_options.struct_size is 8, expected");
+  struct {
+    tegula_options options;
+    int64_t later;
+  } longer = {options, 0};
+  longer.options.struct_size = sizeof longer;
+  EXPECT_EQ(launch(&longer.options), TEGULA_OK) << tegula_last_error();
+  longer.later = 1;
+  EXPECT_EQ(launch(&longer.options), TEGULA_USAGE_ERROR);
+  EXPECT_CONTAINS(tegula_last_error(), "tegula_options sets a field that this version of Tegula does not have");
+  longer = {options, 0};
+  longer.options.struct_size = sizeof options;
+  longer.options.reserved = 1;
+  EXPECT_EQ(launch(&longer.options), TEGULA_USAGE_ERROR);
 
   tegula_program* other = program;
   EXPECT_EQ(tegula_program_parse("@triton.jit\ndef k(:\n  pass\n", "bad.py", &other), TEGULA_COMPILE_ERROR);

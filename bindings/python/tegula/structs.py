@@ -15,7 +15,7 @@ class OptionsStruct(ctypes.Structure):
                 ("cooperative_grid", ctypes.c_int32), ("no_fp_fusion", ctypes.c_int32),
                 ("warp_specialize", ctypes.c_int32), ("bulk_copies", ctypes.c_int32), ("debug", ctypes.c_int32),
                 ("program_bits", ctypes.c_int32), ("no_sanitize_overflow", ctypes.c_int32),
-                ("program_loop", ctypes.c_int32)]
+                ("program_loop", ctypes.c_int32), ("reserved", ctypes.c_int32)]
 
 
 class TupleStruct(ctypes.Structure):
