@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/check.h"
 #include "runtime/kept.h"
 #include "runtime/timing_turns.h"
 #include "runtime/workspace.h"
@@ -18,6 +19,7 @@ int64_t clusters_at_once(int num_sms, int64_t blocks) {
 
 bool takes_in_turns(const KernelImage& image, Grid grid) {
   constexpr uint64_t kMost = 1 << 30;  // the number behind the last one is an int32, too
+  TEGULA_CHECK(grid.z > 0, "a launch without programs starts nothing");
   return !image.program_loop || (grid.x <= kMost && uint64_t(grid.x) * grid.y <= kMost / grid.z);
 }
 
@@ -37,8 +39,12 @@ std::string cooperative_too_large(const KernelImage& image, Grid grid, int64_t m
 void LoadedKernel::launch(Grid grid, void* const* args, StreamHandle stream) {
   if (try_launch(grid, args, stream)) [[likely]]
     return;
-  const std::string why =
-      takes_in_turns(image(), grid) ? why_no_maps(image().tensor_maps, args) : "it has more than 2^30 programs";
+  if (!takes_in_turns(image(), grid))
+    throw LaunchError(
+        fmt::format("kernel '{}' takes 2^30 programs in turns at most, and this launch has more\n  hint: "
+                    "compile it with program_loop=1",
+                    image().kernel));
+  const std::string why = why_no_maps(image().tensor_maps, args);
   throw LaunchError(fmt::format(
       "kernel '{}' copies arrays in bulk, which this launch does not allow: {}\n  hint: compile it with bulk_copies=1",
       image().kernel, why.empty() ? "the driver makes no tensor map" : why));

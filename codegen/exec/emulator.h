@@ -23,7 +23,8 @@ struct EmulatorOptions {
   /// 0: the environment variable TEGULA_EMULATOR_SEED, without which threads run in order; else in an order that
   /// follows from the seed, warps unevenly.
   uint64_t seed = 0;
-  /// Blocks of a launch whose kernel takes programs one behind the other; 0: one a program, so that reports name it.
+  /// Blocks of a launch whose kernel takes programs one behind the other; 0: the environment variable
+  /// TEGULA_EMULATOR_BLOCKS, without which there is one a program, so that reports name it.
   int program_loop_blocks = 0;
   int resident_programs = 0;      ///< programs that a worker runs at a time; 0: one, or more where atomics may spin
   size_t stack_bytes = 64 << 10;  ///< stack of a thread

@@ -63,15 +63,16 @@ std::pair<double, uint64_t> limits(const EmulatorOptions& options) {
   return out;
 }
 
-uint64_t seed_of(const EmulatorOptions& options) {
-  const char* text = std::getenv("TEGULA_EMULATOR_SEED");
-  if (options.seed || !text || !*text) return options.seed;
-  uint64_t seed = 0;
+/// What is given, or else the number that the variable of the environment has; 0: neither.
+uint64_t given_or_in(uint64_t given, const char* variable) {
+  const char* text = std::getenv(variable);
+  if (given || !text || !*text) return given;
+  uint64_t number = 0;
   const char* end = text + std::strlen(text);
-  const auto [stop, error] = std::from_chars(text, end, seed);
+  const auto [stop, error] = std::from_chars(text, end, number);
   if (error != std::errc() || stop != end)
-    throw DeviceError(fmt::format("TEGULA_EMULATOR_SEED is '{}', expected a whole number from 0 on", text));
-  return seed;
+    throw DeviceError(fmt::format("{} is '{}', expected a whole number from 0 on", variable, text));
+  return number;
 }
 
 std::string_view checks_in_environment() {
@@ -140,7 +141,8 @@ class EmulatorDeviceImpl : public EmulatorDevice {
  public:
   EmulatorDeviceImpl(const EmulatorOptions& options, const Target& target)
       : options_(options),
-        seed_(seed_of(options)),
+        seed_(given_or_in(options.seed, "TEGULA_EMULATOR_SEED")),
+        program_loop_blocks_(given_or_in(uint64_t(options.program_loop_blocks), "TEGULA_EMULATOR_BLOCKS")),
         check_races_(wants_checks(options)),
         target_(target),
         jit_(options.baseline_cpu, check_races_, wants_nans(options),
@@ -399,8 +401,8 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     std::array<unsigned, 3> programs{grid.x, grid.y, grid.z};
     if (code.image.program_loop) {
       for (unsigned& along : programs) parameters.push_back(&along);
-      const auto blocks = unsigned(options_.program_loop_blocks);
-      if (blocks && uint64_t(grid.x) * grid.y * grid.z > blocks) grid = {blocks};
+      if (program_loop_blocks_ && uint64_t(grid.x) * grid.y * grid.z > program_loop_blocks_)
+        grid = {unsigned(program_loop_blocks_)};
     }
     Launch launch;
     launch.code = code.tiers.code();
@@ -456,6 +458,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
   std::map<StreamHandle, std::unique_ptr<Stream>> streams_;
   EmulatorOptions options_;
   uint64_t seed_;
+  const uint64_t program_loop_blocks_;
   const bool check_races_;
   Target target_;
   DeviceInfo info_;

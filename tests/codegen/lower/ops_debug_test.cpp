@@ -173,6 +173,10 @@ TEST(Debug, TheOrderOfThreadsFollowsFromTheEnvironment) {
   EXPECT_EQ(message_of<DeviceError>([] { make_emulator(); }),
             "TEGULA_EMULATOR_SEED is '7x', expected a whole number from 0 on");
   unsetenv("TEGULA_EMULATOR_SEED");
+  setenv("TEGULA_EMULATOR_BLOCKS", "-1", 1);
+  EXPECT_EQ(message_of<DeviceError>([] { make_emulator(); }),
+            "TEGULA_EMULATOR_BLOCKS is '-1', expected a whole number from 0 on");
+  unsetenv("TEGULA_EMULATOR_BLOCKS");
   const char* check = std::getenv("TEGULA_EMULATOR_CHECK");
   const std::string before = check ? check : "";
   setenv("TEGULA_EMULATOR_CHECK", "nans", 1);
