@@ -101,12 +101,18 @@ def difference(name, got, before, memory):
     return f"{name}: {places.size} of {values.size} differ: {shown}"
 
 
+def grid_of(case):
+    """Programs along each axis."""
+    programs = case["programs"]
+    return (programs, 1, 1) if isinstance(programs, int) else tuple(programs)
+
+
 def expected(case):
     """The arrays behind the kernel, by the reference; raises Undecided."""
     memories = {name: reference.Memory(BY_NAME[a["type"]], numbers(a)) for name, a in case["arrays"].items()}
     scalars = {name: (reference.int32, value) for name, value in case["numbers"].items()}
     with np.errstate(over="ignore"):
-        reference.run(case["text"], (case["programs"], 1, 1), {**memories, **scalars})
+        reference.run(case["text"], grid_of(case), {**memories, **scalars})
     return memories
 
 
@@ -137,6 +143,7 @@ def registers():
 def options_of(case):
     """Options of the launch; older cases have fewer, and GPUs before sm_90 no clusters."""
     options = {name: case[name] for name in ("num_warps", "num_stages", "maxnreg", "num_ctas") if name in case}
+    options.update(case.get("options", {}))
     if tegula.Device.default().sm < 90:
         options.pop("num_ctas", None)
     return options
@@ -150,7 +157,7 @@ def check(case, memories):
     try:
         kernel = tegula.parse(HEADER + case["text"], "kernel.py").kernel
         launch = {**given, **case["numbers"], **options_of(case)}
-        kernel[(case["programs"], )](**launch)
+        kernel[grid_of(case)](**launch)
         early = registers() and registers().read_too_early(kernel.ptx(**launch))
         wrong = [f"{name}: {text}" for name, room in rooms.items() if (text := room.fetch())]
     except tegula.Error as error:

@@ -29,7 +29,7 @@ import warnings
 HERE = pathlib.Path(__file__).resolve().parent
 BATCH = 200  # kernels with one setting, the same in all of a process
 REQUEST = 5 if os.environ.get("TEGULA_DEVICE") == "gpu" else 20  # of them that a process is asked for at once
-SETTINGS = [("sm_90a", 0), ("sm_90a", 1), ("sm_80", 0), ("sm_80", 2), ("sm_90a", 3), ("sm_89", 4)]
+SETTINGS = [("sm_90a", 0, 0), ("sm_90a", 1, 1), ("sm_80", 0, 0), ("sm_80", 2, 0), ("sm_90a", 3, 2), ("sm_89", 4, 0)]
 LIMIT = "20s"  # of a launch
 PATIENCE = 60  # seconds for a request, or for a kernel alone
 FINE = ("right", "undecided", "refused")
@@ -42,13 +42,13 @@ except ImportError:
 
 
 def setting(seed):
-    """The target of a kernel and the order of its threads."""
+    """The target of a kernel, the order of its threads, and blocks where these take programs in turns (0: one a program)."""
     return SETTINGS[seed // BATCH % len(SETTINGS)]
 
 
 def environment(seed):
     """What a process that runs this kernel has for its setting."""
-    target, order = setting(seed)
+    target, order, blocks = setting(seed)
     allocator = ctypes.util.find_library("mimalloc")  # a compiler allocates a lot
     return {
         **os.environ,
@@ -56,6 +56,7 @@ def environment(seed):
         "TEGULA_DEVICE": os.environ.get("TEGULA_DEVICE") or "emulator",
         "TEGULA_TARGET": target,
         "TEGULA_EMULATOR_SEED": str(order),
+        "TEGULA_EMULATOR_BLOCKS": str(blocks),
         "TEGULA_EMULATOR_LIMIT": LIMIT,
         "TEGULA_CACHE_SIZE": "0",
         "TEGULA_WARNINGS": "off",
@@ -170,27 +171,32 @@ class Workers:
             self.idle.popleft()[1].close()
 
 
-def run_request(workers, first, count, out_of_time):
-    """[(seed, kind, text)] of kernels first, first + 1, ... of one setting."""
+def run_request(workers, seeds, out_of_time):
+    """[(seed, kind, text)] of kernels of one setting."""
     if out_of_time():
         return []
-    worker, seeds = workers.take(first), list(range(first, first + count))
+    first, worker = seeds[0], workers.take(seeds[0])
     results = [(seed, *verdict) for seed, verdict in zip(seeds, worker.verdicts(seeds))]
     workers.give(first, worker)
     return results
 
 
-def requests(first, count):
-    """(first, count) of parts that have one setting each."""
-    end = first + count
-    while first < end:
-        part = min(end, first + REQUEST, (first // BATCH + 1) * BATCH)
-        yield first, part - first
-        first = part
+def requests(first, count, wanted=lambda seed: True):
+    """Numbers of kernels in parts that have one setting each."""
+    part = []
+    for seed in range(first, first + count):
+        if part and (len(part) == REQUEST or seed % BATCH == 0):
+            yield part
+            part = []
+        if wanted(seed):
+            part.append(seed)
+    if part:
+        yield part
 
 
-def fuzz(first, count, seconds, jobs, reduced=REDUCED, ended=lambda: False, summary=None):
-    """`ended`: whether to end before the time is over. `summary`: a file that says how far it has come."""
+def fuzz(first, count, seconds, jobs, reduced=REDUCED, ended=lambda: False, summary=None, wanted=lambda seed: True):
+    """`ended`: whether to end before the time is over. `summary`: a file that says how far it has come. `wanted`: of which
+    numbers."""
     begun = time.monotonic()
     out_of_time = lambda: time.monotonic() > begun + seconds or ended()
     counts, found = collections.Counter(), []
@@ -213,8 +219,8 @@ def fuzz(first, count, seconds, jobs, reduced=REDUCED, ended=lambda: False, summ
                 note(request.result(), counts, found)
             told()
 
-        for part in requests(first, count):
-            waiting.add(pool.submit(run_request, workers, *part, out_of_time))
+        for part in requests(first, count, wanted):
+            waiting.add(pool.submit(run_request, workers, part, out_of_time))
             while len(waiting) > 2 * jobs:
                 note_those_done()
             if out_of_time():
@@ -253,9 +259,9 @@ def reduce(seed, seconds, ended=lambda: False):
 
 
 def show(seed, case, verdict):
-    target, order = setting(seed)
+    target, order, blocks = setting(seed)
     rest = {k: v for k, v in case.items() if k not in ("text", "arrays")}
-    print(f"kernel {seed}, TEGULA_TARGET={target} TEGULA_EMULATOR_SEED={order}\n{case['text']}# {rest}")
+    print(f"kernel {seed}, TEGULA_TARGET={target} TEGULA_EMULATOR_SEED={order} TEGULA_EMULATOR_BLOCKS={blocks}\n{case['text']}# {rest}")
     for name, array in case["arrays"].items():
         print(f"# {name}: {array}")
     print(f"{verdict[0]}: {verdict[1]}\n", flush=True)
@@ -266,6 +272,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--count", type=int)
     parser.add_argument("--first", type=int, help="the first kernel's number; else one that follows from the time")
+    parser.add_argument("--product-loops", action="store_true", help="of these numbers, kernels that are one loop of products")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--reduced", type=int, default=REDUCED, help="how many findings are made smaller")
     parser.add_argument("--show", type=int, metavar="NUMBER")
@@ -291,8 +298,12 @@ def main():
     ends = []
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, frame: ends.append(number))
+    wanted = lambda seed: True
+    if given.product_loops:
+        sys.path.insert(0, str(HERE))
+        from generate import is_product_loop as wanted
     return fuzz(first, 10**9 if given.count is None else given.count, seconds, given.jobs, given.reduced,
-                lambda: bool(ends), given.summary)
+                lambda: bool(ends), given.summary, wanted)
 
 
 if __name__ == "__main__":

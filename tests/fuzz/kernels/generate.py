@@ -2,8 +2,10 @@
 in straight lines, loops and branches, and stores all that it has at its end."""
 
 import math
+import random
 
 from memory import BITS, FLOAT8, FLOATS, INTEGERS, Memory
+from products import ProductLoop
 from statements import ORDERS, SCOPES, Statements
 
 MOST = 2048  # elements of a tile
@@ -499,17 +501,45 @@ class Kernel(Memory, Statements):
         return helpers + f"@triton.jit\ndef kernel({', '.join(names)}):\n" + "\n".join(self.lines) + "\n"
 
 
+def is_product_loop(seed):
+    """Whether the kernel is one loop of products; other numbers have the kernels that they had before there were such."""
+    return random.Random(f"form of {seed}").random() < .15
+
+
+def further_options(seed):
+    """Options of the launch beside those of a case itself, for a part of the kernels."""
+    stream = random.Random(f"options of {seed}")
+    often = .75 if is_product_loop(seed) else .2
+    choices = {
+        "warp_specialize": (1, 2, 2, 2, 2, 3),
+        "bulk_copies": (1, 2, 2, 2, 2),
+        "program_loop": (1, 2, 2, 2),
+        "program_bits": (1, 2, 12),
+        "enable_fp_fusion": (False, ),
+        "dependent_launch": (False, ),
+        "launch_cooperative_grid": (True, )
+    }
+    rare = ("program_bits", "enable_fp_fusion", "dependent_launch", "launch_cooperative_grid")
+    return {
+        name: stream.choice(values)
+        for name, values in choices.items() if stream.random() < (often / 8 if name in rare else often)
+    }
+
+
 def case(seed):
-    """A kernel as a dictionary: its text, arrays and numbers by the names of parameters, the grid and options."""
-    kernel = Kernel(seed)
+    """A kernel as a dictionary: its text, arrays and numbers by the names of parameters, the grid (the number of programs, or
+    those along each axis) and options."""
+    loop = is_product_loop(seed)
+    kernel = ProductLoop(seed) if loop else Kernel(seed)
     text = kernel.write()
     return {
         "text": text,
         "arrays": kernel.arrays,
         "numbers": kernel.numbers,
-        "programs": kernel.pick(1, 1, 2, 3),
+        "programs": list(kernel.grid) if loop else kernel.pick(1, 1, 2, 3),
         "num_warps": kernel.warps,
-        "num_stages": kernel.pick(1, 2, 3, 4),
-        "maxnreg": kernel.pick(0, 0, 24, 48),
-        "num_ctas": kernel.pick(1, 1, 1, 2, 4)
+        "num_stages": kernel.pick(1, 2, 2, 2, 3, 3, 4, 8) if loop else kernel.pick(1, 2, 3, 4),
+        "maxnreg": kernel.pick(0, 0, 24, 48) if not loop else 0 if kernel.plain else kernel.pick(0, 0, 24, 96),
+        "num_ctas": kernel.pick(1, 1, 1, 2, 4) if not loop else kernel.pick(1, 1, 1, 1, 1, 2),
+        "options": further_options(seed)
     }

@@ -74,6 +74,8 @@ def simpler_options(case):
     for name, least in (("programs", 1), ("num_stages", 1), ("num_warps", 1), ("maxnreg", 0), ("num_ctas", 1)):
         if case.get(name, least) != least:
             yield lambda n=name, l=least: {**case, n: l}
+    for name in case.get("options", {}):
+        yield lambda n=name: {**case, "options": {k: v for k, v in case["options"].items() if k != n}}
     for name, array in case["arrays"].items():
         if array["offset"]:
             yield lambda n=name, a=array: {**case, "arrays": {**case["arrays"], n: {**a, "offset": 0}}}
