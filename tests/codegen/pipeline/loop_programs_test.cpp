@@ -162,6 +162,63 @@ TEST(LoopPrograms, ProgramsSeeTheGridThatIsLaunched) {
   }
 }
 
+// What programs leave in memory and read there again, ahead of the loop and in it, what loops carry, and atomic sums.
+constexpr char kForms[] = R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def k(out_ptr, room_ptr, sums_ptr, a_ptr, b_ptr, K, FORM: tl.constexpr):
+    number = (tl.program_id(2) * tl.num_programs(1) + tl.program_id(1)) * tl.num_programs(0) + tl.program_id(0)
+    m, n = tl.arange(0, 64)[:, None], tl.arange(0, 64)[None, :]
+    room = room_ptr + number * 4096
+    acc, best = tl.zeros((64, 64), tl.float32), tl.zeros((64,), tl.float32)
+    if FORM == "ahead":
+        tl.store(room + m * 64 + n, (m - n + number).to(tl.float32))
+        acc += tl.load(room + n * 64 + m)
+    for at in range(0, K, 64):
+        a = tl.load(a_ptr + (number * 64 + m) * K + at + n)
+        b = tl.load(b_ptr + (at + m) * 64 + n, mask=at + m < K - 5, other=0.0)
+        acc = tl.dot(a, b, acc)
+        if FORM == "in the loop":
+            tl.store(room + m * 64 + n, acc)
+            acc += tl.load(room + n * 64 + m)
+        if FORM == "carried":
+            best = tl.maximum(best, tl.max(acc, 1))
+    if FORM == "atomic":
+        tl.atomic_add(sums_ptr + m, m + number, sem="relaxed")
+    tl.store(out_ptr + (number * 64 + m) * 64 + n, acc + best[:, None])
+)";
+
+TEST(LoopPrograms, ProgramsOfABlockDoWhatTheyDoAlone) {
+  constexpr int kDepth = 192;
+  const Grid grid{3, 2, 2};
+  std::vector<float16> a, b;
+  for (int i = 0; i < 12 * 64 * kDepth; ++i) a.push_back(float16(float(i * 7 % 5 - 2)));
+  for (int i = 0; i < kDepth * 64; ++i) b.push_back(float16(float(i * 11 / 3 % 5 - 2)));
+  const Kernel kernel = Program::parse(kForms, "k.py").kernel("k");
+  for (const char* form : {"ahead", "in the loop", "carried", "atomic"}) {
+    const auto results = [&](const EmulatorOptions& of, int program_loop) {
+      const auto device = make_emulator(of);
+      Buffer da(*device, a), db(*device, b), out(*device, 12 * 4096 * 4), room(*device, 12 * 4096 * 4),
+          sums(*device, std::vector<int32_t>(64));
+      LaunchOptions options{.constexprs = {{"FORM", form}}, .warp_specialize = 2, .program_loop = program_loop};
+      Kernel(kernel).launch(*device, grid, options, out.as<float>(), room.as<float>(), sums.as<int32_t>(),
+                            da.as<float16>(), db.as<float16>(), kDepth);
+      return std::pair(out.download<float>(), sums.download<int32_t>());
+    };
+    const ArgType halves{Elem::F16, true, 16}, floats{Elem::F32, true, 16}, depth{Elem::I32, false, 16};
+    const std::vector<ArgType> types{floats, floats, {Elem::I32, true, 16}, halves, halves, depth};
+    const LaunchOptions asked{.constexprs = {{"FORM", form}}, .warp_specialize = 2, .program_loop = 2};
+    EXPECT_TRUE(kernel.compile(types, asked, "sm_90a").program_loop) << form;
+    const auto alone = results({}, 1);
+    for (const EmulatorOptions& of : {EmulatorOptions{}, EmulatorOptions{.program_loop_blocks = 1, .check_races = true},
+                                      EmulatorOptions{.seed = 3, .program_loop_blocks = 5}})
+      EXPECT_EQ(results(of, 2), alone) << form << ", " << of.program_loop_blocks;
+  }
+}
+
 // Programs that share a block are ordered, and what one leaves in shared memory is no other's.
 TEST(LoopPrograms, NoRaces) {
   LaunchOptions options = options_of("plain", 64, 64);
