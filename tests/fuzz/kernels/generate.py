@@ -532,14 +532,18 @@ def case(seed):
     loop = is_product_loop(seed)
     kernel = ProductLoop(seed) if loop else Kernel(seed)
     text = kernel.write()
+    options = further_options(seed)
+    if loop and kernel.crowded:
+        options.pop("warp_specialize", None)  # threads copy
     return {
         "text": text,
         "arrays": kernel.arrays,
         "numbers": kernel.numbers,
         "programs": list(kernel.grid) if loop else kernel.pick(1, 1, 2, 3),
         "num_warps": kernel.warps,
-        "num_stages": kernel.pick(1, 2, 2, 2, 3, 3, 4, 8) if loop else kernel.pick(1, 2, 3, 4),
+        "num_stages": kernel.pick(1, 2, 3, 4) if not loop else kernel.pick(3, 4, 8) if kernel.crowded else kernel.pick(
+            1, 2, 2, 2, 3, 3, 4, 8),
         "maxnreg": kernel.pick(0, 0, 24, 48) if not loop else 0 if kernel.plain else kernel.pick(0, 0, 24, 96),
         "num_ctas": kernel.pick(1, 1, 1, 2, 4) if not loop else kernel.pick(1, 1, 1, 1, 1, 2),
-        "options": further_options(seed)
+        "options": options
     }

@@ -14,16 +14,20 @@ class ProductLoop(Memory):
         super().__init__(seed)
         self.lines, self.ahead, self.inside, self.numbers = [], [], [], {}
         self.behind, self.strides = [], {}
-        self.plain = self.chance(.7)  # operands that warps of their own may copy
+        self.plain = self.chance(.6)  # operands that warps of their own may copy
+        self.crowded = not self.plain and self.chance(.5)  # computed from more than shared memory holds far ahead
         self.kind = self.pick("float16", "float16", "float16", "bfloat16", "bfloat16", "float32", "int8", "float8e4nv")
+        if self.crowded:
+            self.kind = self.pick("float16", "float16", "bfloat16")
         self.sums = "int32" if self.kind == "int8" else "float32"
+        self.aligned = self.plain or self.crowded
         self.warps = self.pick(1, 2, 4, 4, 4, 8) if not self.plain else self.pick(4, 4, 8)
         self.grid = self.pick(*GRIDS)
         self.iterations = self.pick(0, 1, 2, 2, 3, 3, 4, 5, 7)
         while True:
             self.m = self.pick(16, 32, 64, 64, 128) if not self.plain else self.pick(64, 64 if self.warps == 4 else 128, 128)
             self.n = self.pick(16, 32, 64, 64, 128)
-            self.k = self.pick(16, 32, 32, 64, 64)
+            self.k = self.pick(16, 32, 32, 64, 64) if not self.crowded else self.pick(64, 64, 128)
             if self.m * self.n * self.k * (self.iterations + 1) * self.programs() <= MOST_WORK:
                 break
         if BITS[self.kind] == 8:
@@ -40,7 +44,7 @@ class ProductLoop(Memory):
 
     def stride(self, least):
         """A parameter that is the distance of rows: mostly a multiple of 16."""
-        value = (least + 15) // 16 * 16 + (self.pick(0, 0, 0, 16, 32, 1, 8) if not self.plain else self.pick(0, 0, 16))
+        value = (least + 15) // 16 * 16 + (self.pick(0, 0, 0, 16, 32, 1, 8) if not self.aligned else self.pick(0, 0, 16))
         name = f"s{value}"
         self.numbers[name] = value
         return name
@@ -50,7 +54,7 @@ class ProductLoop(Memory):
         if name not in self.arrays:
             self.strides[name] = self.stride(cols)
             self.array(name, type_, max(1, rows) * self.numbers[self.strides[name]] + 16, fill)
-            self.arrays[name]["offset"] = self.pick(0, 0, 0, 0, 0, 0, 1, 8) if not self.plain else 0
+            self.arrays[name]["offset"] = self.pick(0, 0, 0, 0, 0, 0, 1, 8) if not self.aligned else 0
         return name, self.strides[name]
 
     def loaded(self, name, type_, shape, rows, cols, row, col, limit=None, axis=1):
@@ -105,7 +109,7 @@ class ProductLoop(Memory):
             value = f"{load(name, self.pick('float32', 'int8', 'float16'))}.to(tl.{self.kind})"
         else:
             value = load(name, self.kind)
-        if self.chance(.45):
+        if self.chance(.45 if not self.crowded else .9):
             value = self.computed(value, place[0], lambda: load(f"{name}_gate", "float32"))
         return f"tl.trans({value})" if transposed else value
 
@@ -127,8 +131,19 @@ class ProductLoop(Memory):
             table = self.array("in_int32", "int32", 64)
             self.inside.append(f"at = (tl.load({table} + i) & 15) % {max(1, self.iterations)} * {self.k}")
 
+    def product_of_sums(self):
+        """acc += a (u - w acc), as the state of linear attention: what the sums follow from is stored an iteration ahead."""
+        m, n, k, depth = self.m, self.n, self.k, max(1, self.iterations) * self.k
+        w = self.operand("in_w", (k, m), 0, "at", "0", depth, m)
+        u = self.loaded("in_u", self.kind, (k, n), depth, n, "at", "0", "K" if self.tail else None, 0)
+        self.inside += [f"u = {u} - tl.dot({w}, {self.limited('acc')})", f"u = {self.limited('u')}"]
+        a = self.operand("in_a", (m, k), 1, "0", "at", m, depth)
+        self.inside.append(self.pick(f"acc = acc * 0.5 + tl.dot({a}, u)", f"acc = tl.dot({a}, u, acc * 0.5)", f"acc += tl.dot({a}, u)"))
+
     def product(self):
         """acc += a b, or with a chain: acc += f(a b) v, as attention."""
+        if self.kind in ("float16", "bfloat16") and self.chance(.5 if self.crowded else .1):
+            return self.product_of_sums()
         m, n, k, depth = self.m, self.n, self.k, max(1, self.iterations) * self.k
         programs = self.programs()
         chain = self.chance(.3) and self.kind not in FLOAT8 and self.kind != "int8"
