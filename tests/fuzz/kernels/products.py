@@ -123,7 +123,10 @@ class ProductLoop(Memory):
         options = self.pick("", "", "", ", num_stages=2", ", num_stages=3", ", num_stages=4", ", num_stages=9", ", warp_specialize=True")
         if self.pages or self.chance(.3):
             self.lines.append(f"for i in tl.range(0, tl.cdiv({upper}, {self.k}){options}):")
-            self.inside.append(f"at = i * {self.k}")
+            self.inside.append(f"at = i * {self.k}" if self.chance(.8) else f"at = (tl.cdiv(K, {self.k}) - 1 - i) * {self.k}")
+        elif not self.tail and upper == "K" and self.chance(.2):
+            self.lines.append(f"for at in tl.range(K - {self.k}, -1, -{self.k}{options}):")
+            self.inside.append(f"i = at // {self.k}")
         else:
             self.lines.append(f"for at in tl.range(0, {upper}, {self.k}{options}):")
             self.inside.append(f"i = at // {self.k}")
