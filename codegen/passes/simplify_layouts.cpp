@@ -17,10 +17,12 @@
 #include <string>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "codegen/analysis/conversion.h"
 #include "codegen/ir/builder.h"
+#include "codegen/layout/layout_hash.h"
 #include "codegen/passes/dead_code.h"
 #include "codegen/passes/equal_ops.h"
 #include "codegen/passes/layout_rules.h"
@@ -83,13 +85,24 @@ std::optional<LinearLayout> needed_for(const Op& op, const LinearLayout& result)
 
 int64_t bytes_of(const ir::Type& type) { return type.num_elements() * std::max(1, type.bits() / 8); }
 
+// A block, and a layout that values in it are converted to.
+using Wanted = std::pair<const Block*, LayoutRef>;
+struct WantedHash {
+  size_t operator()(const Wanted& wanted) const {
+    return std::hash<const Block*>()(wanted.first) ^ LayoutHash()(wanted.second);
+  }
+};
+struct EqualWanted {
+  bool operator()(const Wanted& a, const Wanted& b) const { return a.first == b.first && *a.second == *b.second; }
+};
+
 class Simplifier {
  public:
   explicit Simplifier(Func& func) : func_(func) {}
 
   void run() {
     ir::walk(func_.body, [&](Op& op) {
-      if (op.opcode == Opcode::ConvertLayout) work_.push_back(&op);
+      if (op.opcode == Opcode::ConvertLayout) add_conversion(op);
       add_uses(op);
     });
     while (!work_.empty()) {
@@ -105,7 +118,12 @@ class Simplifier {
  private:
   void add_uses(Op& op) {
     for (Value* operand : op.operands)
-      if (operand) users_[operand].push_back(&op);
+      if (operand) users_[operand].push_back(&op), ++uses_[operand];
+  }
+
+  void add_conversion(Op& op) {
+    work_.push_back(&op);
+    conversions_[{op.parent, op.result()->type.layout}].push_back(&op);
   }
 
   void replace(Value* value, Value* by) {
@@ -114,16 +132,19 @@ class Simplifier {
     const std::vector<Op*> changed = std::move(users->second);
     users_.erase(users);
     for (Op* user : changed) {
-      bool uses = false;
+      int uses = 0;
       for (Value*& operand : user->operands)
-        if (operand == value) operand = by, uses = true;
-      if (uses) users_[by].push_back(user);
+        if (operand == value) operand = by, ++uses;
+      if (!uses) continue;
+      users_[by].push_back(user);
+      uses_[value] -= uses, uses_[by] += uses;
     }
   }
 
   void simplify(Op& op) {
-    op.operands[0] = unconverted(op.operands[0]);
-    Value *x = op.operands[0], *result = op.result();
+    Value *x = unconverted(op.operands[0]), *result = op.result();
+    --uses_[op.operands[0]], ++uses_[x];
+    op.operands[0] = x;
     users_[x].push_back(&op);
     const LinearLayout layout = *result->type.layout;
     if (*x->type.layout == layout) return replace(result, x);
@@ -164,7 +185,7 @@ class Simplifier {
     int64_t moved = 0, saved = bytes_of(x->type);
     for (Value* operand : operands) {
       moved += plan(operand, layout);
-      const bool goes = operand && operand->def && operand->def->opcode == Opcode::ConvertLayout && !left_[operand];
+      const bool goes = operand && operand->def && operand->def->opcode == Opcode::ConvertLayout && !left(operand);
       if (goes) saved += bytes_of(operand->type);
     }
     return !alone.empty() && 4 * moved <= 3 * saved && int(plan_.size()) <= kMaxRecomputed;
@@ -172,21 +193,16 @@ class Simplifier {
 
   /// Elementwise ops that the conversion follows from, and whose results are for it alone, or for others to its layout.
   std::vector<const Op*> computed_for(const Op& conversion) {
-    if (!is_elementwise_in(*conversion.parent, conversion.operands[0])) return {};  // the walk is long
+    if (!is_elementwise_in(*conversion.parent, conversion.operands[0])) return {};
     left_.clear();
     std::vector<const Value*> used;
-    ir::walk(func_.body, [&](const Op& op) {
-      for (const Value* operand : op.operands)
-        if (operand) ++left_[operand];
-      if (op.opcode == Opcode::ConvertLayout && op.parent == conversion.parent &&
-          *op.result()->type.layout == *conversion.result()->type.layout)
-        used.push_back(op.operands[0]);
-    });
-    std::set<const Op*> for_layout;
+    for (const Op* other : conversions_.at({conversion.parent, conversion.result()->type.layout}))
+      used.push_back(other->operands[0]);
+    std::unordered_set<const Op*> for_layout;
     while (!used.empty()) {
       const Value* x = used.back();
       used.pop_back();
-      if (!x || --left_[x] > 0 || !is_elementwise_in(*conversion.parent, x)) continue;
+      if (!x || --left(x) > 0 || !is_elementwise_in(*conversion.parent, x)) continue;
       for_layout.insert(x->def);
       used.insert(used.end(), x->def->operands.begin(), x->def->operands.end());
     }
@@ -199,6 +215,8 @@ class Simplifier {
       for (const Value* operand : found[i]->operands) take(operand);
     return found;
   }
+  int& left(const Value* x) { return left_.try_emplace(x, uses_.at(x)).first->second; }
+
   static bool is_elementwise_in(const Block& block, const Value* x) {
     const Op* op = x->def;
     return op && op->parent == &block && op->has(ir::Elementwise) && op->has(ir::Pure) && op->results.size() == 1;
@@ -276,7 +294,7 @@ class Simplifier {
   Value* convert(Builder& builder, Value* x, LayoutRef layout) {
     if (*x->type.layout == *layout) return x;
     Value* result = builder.convert_layout(x, std::move(layout));
-    work_.push_back(result->def);
+    add_conversion(*result->def);
     add_uses(*result->def);
     return result;
   }
@@ -327,10 +345,12 @@ class Simplifier {
   Func& func_;
   std::deque<Op*> work_;
   std::unordered_map<const Value*, std::vector<Op*>> users_;  ///< of each value, and others that used it once
-  std::map<Key, bool> plan_;                                  ///< true: computed again; false: converted after all
+  std::unordered_map<Wanted, std::vector<const Op*>, WantedHash, EqualWanted> conversions_;
+  std::map<Key, bool> plan_;  ///< true: computed again; false: converted after all
   std::map<Key, Value*> made_;
-  std::map<Key, Value*> loaded_;      ///< again, after what was loaded
-  std::map<const Value*, int> left_;  ///< of computed_for(): uses but by such ops
+  std::map<Key, Value*> loaded_;                ///< again, after what was loaded
+  std::unordered_map<const Value*, int> uses_;  ///< as operands
+  std::unordered_map<const Value*, int> left_;  ///< of computed_for(): uses but by such ops, of values looked at
   EqualOps equal_;
 };
 
