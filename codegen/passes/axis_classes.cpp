@@ -20,26 +20,32 @@ size_t AxisClasses::find(const Axis& axis) {
   return i;
 }
 
-// The extents of the axes of the class, if no two axes belong to one tile; zeros otherwise, or if one must not be
+const AxisClasses::Class& AxisClasses::class_of(size_t found) {
+  if (listed_ < axes_.size()) {
+    std::unordered_map<size_t, std::vector<size_t>> nodes;
+    for (; listed_ < axes_.size(); ++listed_) nodes[find(axes_[listed_])].push_back(listed_);
+    for (const auto& [root, all] : nodes) {
+      Class& made = classes_[root];
+      for (size_t i : all) made.members.push_back(axes_[i]);
+      made.all = extents_of(all, true);
+      made.uncombined = extents_of(all, false);
+    }
+  }
+  return classes_.at(found);
+}
+
+// The extents of the axes of a class, if no two axes belong to one tile; zeros otherwise, or if one must not be
 // divided.
-AxisClasses::Extents AxisClasses::extents_of(size_t found, bool exchange) {
+AxisClasses::Extents AxisClasses::extents_of(const std::vector<size_t>& nodes, bool exchange) const {
   Extents extents;
   std::unordered_set<const Value*> seen;
-  for (size_t i = 0; i < axes_.size(); ++i) {
-    const Axis axis = axes_[i];
-    if (find(axis) != found) continue;
+  for (size_t i : nodes) {
+    const Axis& axis = axes_[i];
     if (forbidden_.contains(i) || (!exchange && combined_.contains(i)) || !seen.insert(axis.of).second) return {};
     const int64_t here = axis.of->type.shape[size_t(axis.number)];
     extents = {std::max(extents.most, here), std::gcd(extents.divisor, here)};
   }
   return extents;
-}
-
-std::vector<Axis> AxisClasses::members(size_t found) {
-  std::vector<Axis> out;
-  for (const Axis& axis : std::vector<Axis>(axes_))
-    if (find(axis) == found) out.push_back(axis);
-  return out;
 }
 
 size_t AxisClasses::node(const Axis& axis) {

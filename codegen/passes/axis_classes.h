@@ -43,7 +43,7 @@ class AxisClasses {
     const Extents extents = extents_of(found, false);
     return extents.most == extents.divisor;
   }
-  std::vector<Axis> members(size_t found);
+  const std::vector<Axis>& members(size_t found) { return class_of(found).members; }
 
  private:
   /// Of the axes of a class: the largest extent, and the largest number that divides all. They differ where a tile of
@@ -51,7 +51,18 @@ class AxisClasses {
   struct Extents {
     int64_t most = 0, divisor = 0;
   };
-  Extents extents_of(size_t found, bool exchange);
+  /// A class, and what its extents are with and without axes along which elements are combined.
+  struct Class {
+    std::vector<Axis> members;
+    Extents all, uncombined;
+  };
+  /// Classes are listed once, when somebody asks; later axes are of classes of their own.
+  const Class& class_of(size_t found);
+  Extents extents_of(size_t found, bool exchange) {
+    const Class& of = class_of(found);
+    return exchange ? of.all : of.uncombined;
+  }
+  Extents extents_of(const std::vector<size_t>& nodes, bool exchange) const;
   size_t node(const Axis& axis);
   void unite(const Axis& a, const Axis& b) { parent_[find(a)] = find(b); }
   void unite(const ir::Value* a, const ir::Value* b);
@@ -73,6 +84,8 @@ class AxisClasses {
   std::vector<size_t> parent_;
   std::unordered_map<const ir::Value*, size_t> first_;
   std::unordered_set<size_t> forbidden_, combined_;
+  std::unordered_map<size_t, Class> classes_;
+  size_t listed_ = 0;  ///< axes that have a place in classes_
 };
 
 }  // namespace tegula

@@ -106,7 +106,7 @@ class Divider {
       if (!loses(op.operand(0), axis)) single.push_back(classes.find({op.operand(0), axis}));
     });
     return std::all_of(single.begin(), single.end(), [&](size_t other) {
-      const std::vector<Axis> members = classes.members(other);
+      const std::vector<Axis>& members = classes.members(other);
       if (loses(members[0].of, members[0].number)) return true;
       return classes.can_divide(other, 1, 1) && lose(classes, other);
     });
@@ -182,7 +182,7 @@ class Divider {
 
   bool divide(AxisClasses& classes, size_t found, int64_t least, bool combined = false) {
     if (!classes.can_divide(found, blocks_, least, combined)) return false;
-    const std::vector<Axis> members = classes.members(found);
+    const std::vector<Axis>& members = classes.members(found);
     if (std::any_of(members.begin(), members.end(),
                     [&](const Axis& axis) { return parts_.contains(axis.of) || lost_.contains(axis.of); }))
       return false;

@@ -116,8 +116,10 @@ class StripMine {
     AxisClasses classes(func_);
     AxisAnalysis axes(func_);
     for (const Size& size : sizes_) {
+      std::unordered_set<size_t> tried;
       for (const Axis& axis : axes_of_large_tiles())
-        if (divide(classes, axes, classes.find(axis), size)) return write();
+        if (const size_t found = classes.find(axis); tried.insert(found).second && divide(classes, axes, found, size))
+          return write();
     }
   }
 
@@ -197,7 +199,7 @@ class StripMine {
   // axis.
   static bool add(AxisClasses& classes, size_t found, Parts& divided) {
     if (!classes.can_divide(found, 1, 1) || !classes.have_one_extent(found)) return false;
-    const std::vector<Axis> members = classes.members(found);
+    const std::vector<Axis>& members = classes.members(found);
     if (std::any_of(members.begin(), members.end(), [&](const Axis& axis) { return divided.contains(axis.of); }))
       return false;
     for (const Axis& axis : members) divided[axis.of] = axis.number;
