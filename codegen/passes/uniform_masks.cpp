@@ -77,6 +77,7 @@ void passes::uniform_masks(Func& func, PassContext&) {
   walk(func.body, [&](Op& op) {
     if (is_uniform_comparison(op, axes)) found.push_back(&op);
   });
+  ValueMap uniform;
   for (Op* op : found) {
     Builder build;
     build.set_before(op);
@@ -85,9 +86,11 @@ void passes::uniform_masks(Func& func, PassContext&) {
     for (Value* x : op->operands) map[x] = first(build, x);
     Value* once = build.insert(clone_op(*op, map))->result();
     once->type = Type::scalar(Elem::I1);
-    replace_uses(func.body, op->result(), build.splat(once, op->result()->type.shape));
+    uniform[op->result()] = build.splat(once, op->result()->type.shape);
   }
-  if (!found.empty()) remove_dead_code(func);
+  if (found.empty()) return;
+  replace_uses(func.body, uniform);
+  remove_dead_code(func);
 }
 
 }  // namespace tegula
