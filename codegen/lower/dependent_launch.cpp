@@ -132,9 +132,10 @@ int64_t Lowering::few_programs() const {
 // would have served neighbours at once: products take up to a third longer (measured on an H200). So such a kernel lets
 // the next one start when its programs end, all of which come first; or at once if its only loop turns out to be short.
 std::vector<const ir::Op*> Lowering::loops_over_shared_reads() const {
+  const int64_t by_one = read_by_one(func);
   std::vector<const ir::Op*> found;
   for (const auto& op : func.body.ops)
-    if (has_loop_over_shared_reads(*op, read_by_one(func))) found.push_back(op.get());
+    if (has_loop_over_shared_reads(*op, by_one)) found.push_back(op.get());
   return found;
 }
 
