@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -52,13 +53,25 @@ struct Computation {
   std::vector<const Op*> loads;
 };
 
-/// The price of loads in layouts from which an operand is computed, up to the product.
+/// The price of a load in a layout, in issue slots; elements that a thread holds.
+struct PriceOfLoad {
+  double access, conversion, held;
+};
+
+/// Such a load in a layout of its own, if it can have one, and in that of its group.
+struct PricedLoad {
+  int axis;  ///< of its accesses
+  std::optional<LinearLayout> layout;
+  PriceOfLoad own, shared;
+};
+
+/// The price of loads from which an operand is computed, up to the product.
 class PriceOfLoads {
  public:
-  void add(const Access& access, const LinearLayout& layout, double conversion) {
-    accesses_ += access_price(layout, access);
-    conversion_ = std::max(conversion_, conversion);  // what is computed from all loads is converted
-    held_ = std::max(held_, double(layout.remove_zero_registers().in_size(Dim::Register)));
+  void add(const PriceOfLoad& load) {
+    accesses_ += load.access;
+    conversion_ = std::max(conversion_, load.conversion);  // what is computed from all loads is converted
+    held_ = std::max(held_, load.held);
   }
   double sum(double slots) const { return accesses_ + conversion_ + slots * held_; }
 
@@ -208,26 +221,41 @@ class Assigner {
   LayoutRef cheapest_for_product(const Op& op, bool waits_anyway = false) {
     const auto found = op.opcode == Opcode::Load ? loaded_operands_.find(op.result()) : loaded_operands_.end();
     if (found == loaded_operands_.end()) return nullptr;
-    const auto own = own_layout(op);
-    if (!own) return nullptr;
+    const PricedLoad& own = priced(op, waits_anyway);
+    if (!own.layout) return nullptr;
     const Computation& computation = *computation_of_.at(&op);
     PriceOfLoads own_price, shared_price;
     for (const Op* load : computation.loads) {
-      const LinearLayout& operand = loaded_operands_.at(load->result());
-      if (load != &op && (operand != found->second || access_for_product(*load).axis != access_for_product(op).axis))
-        continue;
-      const auto layout = own_layout(*load);
-      if (!layout) return nullptr;
-      const Access access = access_for_product(*load);
-      // A single warp exchanges elements without waiting for others.
-      auto conversion = [&](const LinearLayout& from) {
-        return func_.num_warps() > 1 ? conversion_price(load->result()->type, from, operand, !waits_anyway) : 0;
-      };
-      own_price.add(access, *layout, conversion(*layout));
-      shared_price.add(access, *memory_.layout_of(*load), conversion(*memory_.layout_of(*load)));
+      if (load != &op && loaded_operands_.at(load->result()) != found->second) continue;
+      const PricedLoad& other = priced(*load, waits_anyway);
+      if (other.axis != own.axis) continue;
+      if (!other.layout) return nullptr;
+      own_price.add(other.own);
+      shared_price.add(other.shared);
     }
     if (own_price.sum(computation.slots) >= shared_price.sum(computation.slots)) return nullptr;
-    return std::make_shared<LinearLayout>(*own);
+    return std::make_shared<LinearLayout>(*own.layout);
+  }
+  /// Every load of a computation asks for the prices of all.
+  const PricedLoad& priced(const Op& load, bool waits_anyway) {
+    const auto [at, is_new] = priced_.try_emplace({&load, waits_anyway});
+    if (!is_new) return at->second;
+    const Access access = access_for_product(load);
+    // A single warp exchanges elements without waiting for others.
+    const auto price = [&](const LinearLayout& layout) {
+      const LinearLayout& operand = loaded_operands_.at(load.result());
+      return PriceOfLoad{
+          access_price(layout, access),
+          func_.num_warps() > 1 ? conversion_price(load.result()->type, layout, operand, !waits_anyway) : 0,
+          double(layout.remove_zero_registers().in_size(Dim::Register))};
+    };
+    PricedLoad& made = at->second;
+    made.axis = access.axis;
+    made.layout = own_layout(load);
+    if (!made.layout) return made;
+    made.own = price(*made.layout);
+    made.shared = price(*memory_.layout_of(load));
+    return made;
   }
   Access access_for_product(const Op& load) {
     const int axis = memory_.fastest_axis(load);
@@ -468,6 +496,7 @@ class Assigner {
   std::unordered_map<const Value*, LinearLayout> loaded_operands_;    ///< of products: how their threads hold them
   std::unordered_map<const Value*, Computation> computations_;        ///< by operands
   std::unordered_map<const Op*, const Computation*> computation_of_;  ///< by loads
+  std::map<std::pair<const Op*, bool>, PricedLoad> priced_;           ///< by loads, and whether threads wait anyway
   std::unordered_map<const Block*, int64_t> copied_;  ///< registers that copies of what it loads for products take
   std::unordered_map<const Value*, std::vector<Op*>> users_;
   std::unordered_map<const Value*, Value*> twins_;
