@@ -174,8 +174,8 @@ double MemoryLayouts::price_of_reductions(const Group& group, const LinearLayout
   return price;
 }
 
-// Runs of elements that the ops' loads take from one and the same place in memory, along other axes than `fastest`: a
-// thread that holds such a run loads it once. A thread holds `most` elements at most.
+// The different runs of elements that the ops' loads take from one and the same place in memory, along other axes than
+// `fastest`: a thread that holds such a run loads it once. A thread holds `most` elements at most.
 std::vector<MemoryLayouts::Run> MemoryLayouts::repeated_runs(const std::vector<Op*>& ops, int fastest,
                                                              int64_t most) const {
   std::vector<Run> runs;
@@ -186,7 +186,8 @@ std::vector<MemoryLayouts::Run> MemoryLayouts::repeated_runs(const std::vector<O
       const int64_t extent = block_of(op->operands[0]->type.shape[size_t(axis)]);
       const int64_t length = std::bit_floor(
           uint64_t(std::max<int64_t>(1, std::min({repeats[size_t(axis)], most, extent, int64_t(kMostHeld)}))));
-      if (axis != fastest && length > 1) runs.push_back({axis, int(length)});
+      const Run run{axis, int(length)};
+      if (axis != fastest && length > 1 && std::find(runs.begin(), runs.end(), run) == runs.end()) runs.push_back(run);
     }
   }
   return runs;

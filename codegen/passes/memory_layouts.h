@@ -68,6 +68,7 @@ class MemoryLayouts {
   // Elements that a thread holds side by side along an axis.
   struct Run {
     int axis, length;
+    bool operator==(const Run&) const = default;
   };
   // Accesses of several ops that are alike.
   struct Accesses {
