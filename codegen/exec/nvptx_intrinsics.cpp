@@ -11,7 +11,7 @@ namespace tegula {
 
 namespace {
 
-enum class Operands { Same, OfType, Shuffle, Barrier };
+enum class Operands { Same, OfType, Shuffle, Barrier, Pairs };
 
 struct Row {
   std::string_view instruction;  ///< the row's assembly up to its operands
@@ -29,6 +29,8 @@ constexpr Row kRows[] = {
     {"bar.sync 0;", llvm::Intrinsic::nvvm_barrier_cta_sync_aligned_all, Operands::Barrier},
     {"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", llvm::Intrinsic::nvvm_mma_m16n8k8_row_col_tf32,
      Operands::Same},
+    {"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32,
+     Operands::Pairs},
     {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16,
      Operands::Same},
 };
@@ -48,6 +50,13 @@ llvm::SmallVector<llvm::Value*> operands_of(llvm::IRBuilder<>& b, const llvm::Ca
       return {b.getInt32(~0u), call.getArgOperand(0), call.getArgOperand(1), b.getInt32(0x1f)};
     case Operands::Barrier:
       return {b.getInt32(0)};
+    case Operands::Pairs: {  // words of two float16 each
+      llvm::Type* pair = llvm::FixedVectorType::get(b.getHalfTy(), 2);
+      llvm::SmallVector<llvm::Value*> operands(call.args());
+      for (llvm::Value*& operand : operands)
+        if (operand->getType()->isIntegerTy(32)) operand = b.CreateBitCast(operand, pair);
+      return operands;
+    }
     default:
       return llvm::SmallVector<llvm::Value*>(call.args());
   }

@@ -316,6 +316,21 @@ TEST(PtxInstructions, LoopsOfProductsAreShort) {
   EXPECT_LE(count(whole, "setp"), 5) << "slots, the loop's end, whether the copied tile is there\n" << whole;
 }
 
+// LLVM compiles its intrinsic faster than a block of assembly of the same instruction.
+TEST(PtxInstructions, ProductsAreNoAssembly) {
+  for (const char* type : {"f16", "bf16"}) {
+    const std::string arguments = fmt::format(
+        "a_ptr=*{0} b_ptr=*{0} c_ptr=*{0} stride_ak=i32=1 stride_bn=i32=1 stride_cn=i32=1 BLOCK_M=64 BLOCK_N=64 "
+        "BLOCK_K=32 GROUP_M=8 OUT={0}",
+        type);
+    const std::string ptx = by_threads({"tests/kernels/matmul.py", "matmul", arguments.c_str(), 4}, 4, "sm_80").ptx;
+    const std::string product =
+        fmt::format("mma\\.sync\\.aligned\\.m16n8k16\\.row\\.col\\.f32\\.{0}\\.{0}\\.f32", type);
+    EXPECT_GT(count(ptx, product), 0) << ptx;
+    EXPECT_EQ(count(ptx, "inline asm\\n\\s*" + product), 0) << ptx;
+  }
+}
+
 TEST(PtxInstructions, FusedProductsAndSums) {
   const Kernel kernel = Program::parse(
                             "import triton\nimport triton.language as tl\n@triton.jit\ndef f(x, a):\n    tl.store(x, "
