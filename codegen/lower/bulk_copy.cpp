@@ -216,7 +216,10 @@ class BoxWriter {
     if (boxes_.warps == 1) return void(l_.hw("warp_barrier", {}));
     const int threads = 32 * boxes_.warps;
     llvm::Value* number = l_.b.CreateUDiv(l_.first_thread_of_warp(), l_.i32(threads));
-    llvm::Value* first = l_.barriers_of_group(kBarriersOfBoxes, l_.num_warps() / boxes_.warps);
+    // Behind a store by pairs of warps some may be at one by four already, whose barriers are others therefore. Of 32
+    // warps no pairs store (bulk_stores).
+    const int pairs = l_.num_warps() <= 16 ? l_.num_warps() / 2 : 0, fours = l_.num_warps() / 4;
+    llvm::Value* first = l_.barriers_of_group(kBarriersOfBoxes + (boxes_.warps == 2 ? 0 : pairs), pairs + fours);
     l_.hw("barrier_between", {l_.b.CreateAdd(number, first), l_.site(op_.loc)}, fmt::format(".{}", threads));
   }
 

@@ -113,7 +113,9 @@ bool is_bulk_reduction(const std::string& kind, Elem elem) {
 }
 
 constexpr int kMostRowBytes = 128;  // of a box
-constexpr int kMostGroups = 12;  // of warps that wait for each other: by a barrier each of the hardware's 16, 2 to 13
+// Of warps that wait for each other: by a barrier each of the hardware's 16, 2 to 13. Pairs and groups of four, which
+// have barriers of their own, are as many of 16 warps; 32 warps make no pairs then.
+constexpr int kMostGroups = 12;
 
 bool is_in_loop(const Op& op) {
   for (const Op* around = op.parent->parent; around; around = around->parent->parent)

@@ -410,6 +410,47 @@ end:
   });
 }
 
+constexpr const char* kTwoResults = R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def two(wide, narrow, a, b, K, N: tl.constexpr):
+    m, n, k = tl.arange(0, 16), tl.arange(0, N), tl.arange(0, 64)
+    first = tl.program_id(0) * 16
+    acc = tl.zeros((16, N), tl.float32)
+    for i in range(0, K, 64):
+        acc = tl.dot(tl.load(a + (first + m[:, None]) * K + i + k[None, :]), tl.load(b + (i + k[:, None]) * N + n[None, :]), acc)
+    tl.store(wide + (first + m[:, None]) * N + n[None, :], acc)
+    tl.store(narrow + (first + m[:, None]) * N + n[None, :], acc.to(tl.float16))
+)";
+
+// Pairs of warps hold the boxes of one result, and four warps those of the other: a pair may be at the second store
+// while another one is at the first.
+TEST(BulkStore, WarpsThatShareBoxesInPairsAndInFours) {
+  constexpr int kPrograms = 6, kDepth = 128;
+  std::vector<float16> a, b;
+  for (int i = 0; i < kPrograms * 16 * kDepth; ++i) a.push_back(float16(float(i * 7 % 5 - 2)));
+  for (int i = 0; i < kDepth * 128; ++i) b.push_back(float16(float(i * 11 / 3 % 5 - 2)));
+  const Kernel kernel = Program::parse(kTwoResults, "two.py").kernel("two");
+  for (const uint64_t seed : {0, 1, 3})
+    for (auto [columns, warps] : {std::pair{64, 4}, {128, 4}, {128, 8}}) {
+      auto device = make_emulator({.seed = seed});
+      std::vector<float> exact(size_t(kPrograms) * 16 * columns);
+      for (int m = 0; m < kPrograms * 16; ++m)
+        for (int n = 0; n < columns; ++n)
+          for (int k = 0; k < kDepth; ++k)
+            exact[size_t(m) * columns + n] += float(a[size_t(m) * kDepth + k]) * float(b[size_t(k) * columns + n]);
+      Buffer da(*device, a), db(*device, b), wide(*device, 4 * exact.size()), narrow(*device, 2 * exact.size());
+      const LaunchOptions options{.constexprs = {{"N", columns}}, .num_warps = warps, .bulk_copies = 2};
+      Kernel(kernel).launch(*device, {kPrograms}, options, wide.as<float>(), narrow.as<float16>(), da.as<float16>(),
+                            db.as<float16>(), kDepth);
+      EXPECT_EQ(wide.download<float>(), exact) << seed << ", " << columns << ", " << warps;
+      const auto halves = narrow.download<float16>();
+      EXPECT_EQ(std::vector<float>(halves.begin(), halves.end()), exact) << seed << ", " << columns << ", " << warps;
+    }
+}
+
 TEST(BulkStore, WritesWhatIsInside) {
   for (uint64_t seed : {0, 1, 2}) {
     std::vector<int> x;
