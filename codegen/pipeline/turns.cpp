@@ -64,6 +64,22 @@ void take_turns_across_iterations(const ChainedProducts& products) {
   after.create(Opcode::TurnPass, {after.lt(parts.lower(), parts.upper()), truth(after, false)});
 }
 
+// Whether a turn across iterations comes to its end. Threads that copy tell that an operand is there when there is room
+// for the next one: of the last operand of an iteration, when both warpgroups have left the iteration that had the same
+// slots as the next. With two slots that is the one before, whose second product the other warpgroup has its turn for.
+bool may_turn_across_iterations(const Func& func, const Op& loop) {
+  constexpr int64_t kEnoughSlots = 3;
+  bool threads_copy = false;
+  walk(func.body, [&](const Op& op) { threads_copy |= op.opcode == Opcode::CopyWarps && !op.get(attr::one_thread); });
+  if (!threads_copy) return true;
+  int64_t slots = kEnoughSlots;
+  for (const auto& op : loop.regions[0]->ops)
+    if (op->opcode == Opcode::PhaseWait)
+      if (const Op* slot = op->operand(0)->def; slot && slot->opcode == Opcode::SharedSlot)
+        slots = std::min(slots, slot->operand(0)->def->get(attr::slots));
+  return slots >= kEnoughSlots;
+}
+
 // A warpgroup's turn is the two products that an iteration starts. Before the loop the second one passes the turn on to
 // the first, so it does not in the last iteration.
 void take_turns_in_iterations(const ChainedProducts& products) {
@@ -97,7 +113,8 @@ std::vector<Transfer> schedule_chained_products(Func& func, int64_t registers) {
   for (ChainedProducts& products : all) {
     const Loc loc = products.loop->loc;
     const bool overlap = overlap_pays(products) && overlap_products(products, registers);
-    const bool turns = func.num_warps() == 2 * kWarpsOfGroup;
+    const bool turns =
+        func.num_warps() == 2 * kWarpsOfGroup && (overlap || may_turn_across_iterations(func, *products.loop));
     if (turns) overlap ? take_turns_in_iterations(products) : take_turns_across_iterations(products);
     if (overlap) told.push_back({loc, "the first product of an iteration runs beside the second one of the last", ""});
     if (turns) told.push_back({loc, "two groups of warps multiply in turns", ""});
