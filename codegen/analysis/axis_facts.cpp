@@ -23,6 +23,8 @@ int64_t step(const Value* v) { return v->type.pointer ? elem_bytes(v->type.elem)
 
 bool stays_in_range(const ir::Type& type) { return type.pointer || type.bits() >= 32; }
 
+bool may_wrap_around(const ir::Type& type) { return !stays_in_range(type) || !is_signed(type.elem); }
+
 void keep_in_range(AxisInfo& info, const ir::Type& type) {
   const int64_t longest = int64_t(1) << (type.bits() - (is_signed(type.elem) ? 1 : 0));
   for (size_t axis = 0; axis < info.contiguity.size(); ++axis) {

@@ -21,6 +21,9 @@ int64_t step(const ir::Value* v);
 
 /// Whether index arithmetic is presumed not to overflow in that type: in few bits it does in plain programs.
 bool stays_in_range(const ir::Type& type);
+/// Whether a sum of such numbers may be the sum less 2^bits, as programs with small numbers and those that count around
+/// zero without a sign rely on. Others are presumed not to overflow.
+bool may_wrap_around(const ir::Type& type);
 /// Shortens the runs of numbers of a type that does not stay in range to those within which none wraps around: 128 of
 /// int8 at most, which begin at a multiple of their length.
 void keep_in_range(AxisInfo& info, const ir::Type& type);

@@ -35,7 +35,11 @@ class Transfer {
   AxisInfo transfer(const Op& op) const {
     AxisInfo info = facts(op);
     const ir::Type& type = op.result()->type;
-    if (type.is_integer() && !stays_in_range(type)) return keep_in_range(info, type), info;
+    if (type.is_integer() && !stays_in_range(type)) {
+      keep_in_range(info, type);
+      info.strided.clear();
+      return info;
+    }
     set_runs(info, strided_runs(op, [this](const Value* v) -> const AxisInfo& { return get(v); }));
     return info;
   }

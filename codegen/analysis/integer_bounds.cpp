@@ -63,7 +63,7 @@ IntegerBounds cast(const IntegerBounds& x, const Type& from, const Type& to) {
 
 // Whether a sum is presumed not to be another number for having left the range of its type. Without a sign it is below
 // 0 or beyond the largest, as hashes have it, and in few bits in any program.
-bool stays_exact(const Type& type) { return is_signed(type.elem) && axis_facts::stays_in_range(type); }
+bool stays_exact(const Type& type) { return !axis_facts::may_wrap_around(type); }
 
 IntegerBounds unless_it_wraps(const IntegerBounds& x, const Type& type) {
   if (stays_exact(type)) return x;
@@ -72,7 +72,8 @@ IntegerBounds unless_it_wraps(const IntegerBounds& x, const Type& type) {
 }
 
 IntegerBounds bounds_of(const Value* v, int depth) {
-  if (const auto number = constant_integer(v)) return {*number, *number};
+  if (const auto number = constant_integer(v))
+    return *number < 0 && is_unsigned(v->type.elem) ? IntegerBounds{} : IntegerBounds{*number, *number};
   if (!v->def || depth > kMostDepth || !v->type.is_scalar() || !v->type.is_integer()) return {};
   const Op& op = *v->def;
   auto of = [&](size_t i) { return bounds_of(op.operand(i), depth + 1); };

@@ -64,7 +64,7 @@ class Iterations {
  private:
   std::optional<Form> form_of(const Value* v, const Axes& axes, int depth) const {
     if (v == loop_.induction()) return Form{1, {}, false};
-    if (const auto number = splat_constant(v)) return Form{0, {}, *number < 0};
+    if (const auto number = splat_constant(v)) return Form{0, {}, *number < 0 || *number > INT32_MAX};
     if (v->type.is_scalar() && !varies_(v)) return Form{0, {}, true};
     if (!v->def || depth > kMostDepth) return std::nullopt;
     const Op& op = *v->def;

@@ -14,10 +14,6 @@ namespace {
 
 constexpr int kMostDepth = 8;  // of an expression that is looked into
 
-/// Whether a sum of such numbers may be the sum less 2^bits, as programs with small numbers and those that count around
-/// zero without a sign rely on. Others are presumed not to overflow.
-bool may_wrap_around(const ir::Type& type) { return !axis_facts::stays_in_range(type) || !is_signed(type.elem); }
-
 /// The number without casts that keep its value.
 const Value* narrowest(const Value* x) {
   auto widens = [](const Op& op) {
@@ -67,7 +63,7 @@ void MaskBounds::at_least(const Value* x, const Value* bound, int64_t more) {
 
 MaskBounds::Sum MaskBounds::without_constants(const Value* x) const {
   int64_t added = 0;
-  for (x = narrowest(x); x->def && !may_wrap_around(x->type);) {
+  for (x = narrowest(x); x->def && !axis_facts::may_wrap_around(x->type);) {
     const bool adds = x->def->opcode == Opcode::Add;
     if (!adds && x->def->opcode != Opcode::Sub) break;
     const Value *l = x->def->operands[0], *r = x->def->operands[1];
@@ -93,7 +89,7 @@ std::optional<int64_t> MaskBounds::least(const Value* x, int depth) const {
     auto of = [&](size_t i) { return least(op->operands[i], depth + 1); };
     if (op->opcode == Opcode::Splat || op->opcode == Opcode::Broadcast || op->opcode == Opcode::ExpandDims) {
       may_be(of(0));
-    } else if (op->opcode == Opcode::Add && !may_wrap_around(sum.of->type)) {
+    } else if (op->opcode == Opcode::Add && !axis_facts::may_wrap_around(sum.of->type)) {
       const auto l = of(0), r = of(1);
       if (l && r) may_be(*l + *r);
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/analysis/axis_facts.h"
 #include "codegen/analysis/axis_runs.h"
 
 namespace tegula {
@@ -32,9 +33,14 @@ bool is_one_run(const Value* mask, size_t axis, int64_t group, const AxisAnalysi
     case Opcode::Gt:
     case Opcode::Ge: {
       const AxisInfo &l = axes.info(op.operands[0]), &r = axes.info(op.operands[1]);
-      if (!op.operands[0]->type.is_integer()) return false;
-      return (l.contiguity[axis] >= group && r.constancy[axis] >= group) ||
-             (r.contiguity[axis] >= group && l.constancy[axis] >= group);
+      const ir::Type& type = op.operands[0]->type;
+      if (!type.is_integer()) return false;
+      // Numbers that may wrap around do so between aligned groups alone.
+      const bool wraps = axis_facts::may_wrap_around(type);
+      const auto runs_on = [&](const AxisInfo& x) {
+        return x.contiguity[axis] >= group && (!wraps || x.divisibility[axis] >= group);
+      };
+      return (runs_on(l) && r.constancy[axis] >= group) || (runs_on(r) && l.constancy[axis] >= group);
     }
     default:
       return false;

@@ -175,11 +175,17 @@ bool gathers(const llvm::Module& module) {
   });
 }
 
+// What the passes write, without a buffer: that would not be written out before the passes are gone.
+struct Text {
+  llvm::SmallString<0> text;
+  llvm::raw_svector_ostream stream{text};
+};
+
 // The passes of a machine, but for those left out. `addresses`: loops carry many addresses.
-class Passes : public llvm::legacy::PassManager {
+class Passes : private Text, public llvm::legacy::PassManager {
  public:
-  Passes(llvm::TargetMachine& machine, bool addresses) : stream_(text_), addresses_(addresses) {
-    bool failed = machine.addPassesToEmitFile(*this, stream_, nullptr, llvm::CodeGenFileType::AssemblyFile);
+  Passes(llvm::TargetMachine& machine, bool addresses) : addresses_(addresses) {
+    bool failed = machine.addPassesToEmitFile(*this, stream, nullptr, llvm::CodeGenFileType::AssemblyFile);
     TEGULA_CHECK(!failed, "the NVPTX back end emits no assembly");
     TEGULA_CHECK(met_.size() == std::size(kLeftOut), "the NVPTX back end lacks a pass that is to be left out");
   }
@@ -196,14 +202,12 @@ class Passes : public llvm::legacy::PassManager {
     delete pass;
   }
   std::string emit(llvm::Module& module) {
-    text_.clear();
+    text.clear();
     run(module);
-    return std::string(text_);
+    return std::string(text);
   }
 
  private:
-  llvm::SmallString<0> text_;
-  llvm::raw_svector_ostream stream_;
   const bool addresses_;
   std::set<std::string_view> met_;
 };

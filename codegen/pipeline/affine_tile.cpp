@@ -85,7 +85,9 @@ AffineTiles::MaybeForm AffineTiles::form_of_op(const Op& op) {
     case Opcode::Constant: {
       const auto value = constant_integer(result);
       if (!value) return std::nullopt;
-      return Form{nullptr, Polynomial::constant(*value), std::vector<Polynomial>(size_t(result->type.rank()))};
+      const bool stands_for_signed = result->type.elem == Elem::U32;  // as in keeps_bits: x - 64 is x + (2^32 - 64)
+      return Form{nullptr, Polynomial::constant(stands_for_signed ? int32_t(*value) : *value),
+                  std::vector<Polynomial>(size_t(result->type.rank()))};
     }
     case Opcode::Arange:
       return Form{nullptr, Polynomial::constant(op.get(attr::start)), {Polynomial::constant(1)}};

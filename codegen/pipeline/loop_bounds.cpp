@@ -6,14 +6,11 @@ namespace tegula {
 
 using namespace ir;
 
-namespace {
-
-bool known_positive(const Value* v) {
-  if (is_unsigned(v->type.elem)) return true;
-  return (v->def && v->def->opcode == Opcode::NumPrograms) || constant_integer(v) > 0;
+bool goes_up(const Op& loop) {
+  const Value* step = ForLoop(loop).step();
+  if (is_unsigned(step->type.elem)) return true;
+  return (step->def && step->def->opcode == Opcode::NumPrograms) || constant_integer(step) > 0;
 }
-
-}  // namespace
 
 Value* wide(Builder& build, Value* x) { return x->type.bits() < 64 ? build.cast(x, Elem::I64) : x; }
 
@@ -21,7 +18,7 @@ Value* within_loop(Builder& build, const Op& op, Value* at) {
   const ForLoop loop(op);
   Value *upper = wide(build, loop.upper()), *step = loop.step();
   at = wide(build, at);
-  if (known_positive(step)) return build.lt(at, upper);
+  if (goes_up(op)) return build.lt(at, upper);
   step = wide(build, step);
   Value* down = build.lt(step, build.constant(step->type, 0));
   Value* below = build.lt(at, upper);

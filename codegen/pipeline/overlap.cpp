@@ -8,6 +8,7 @@
 #include "codegen/analysis/register_pressure.h"
 #include "codegen/ir/flow.h"
 #include "codegen/pipeline/edit.h"
+#include "codegen/pipeline/loop_bounds.h"
 #include "codegen/pipeline/loop_values.h"
 
 namespace tegula {
@@ -30,6 +31,8 @@ class Division {
 
   /// Whether the late part can run behind.
   bool find() {
+    const Op& loop = *products_.loop;
+    if (!goes_up(loop) && !constant_integer(ForLoop(loop).step())) return false;
     if (!find_waits() || !may_move() || !find_late()) return false;
     find_shared_by_both();
     sink_cheap();
@@ -174,7 +177,9 @@ class Writer {
     Builder outside = before(old);
     std::vector<Type> types;
     for (const auto& result : old.results) types.push_back(result->type);
-    Op* any = outside.create(Opcode::If, {outside.lt(loop_.lower(), loop_.upper())}, types);
+    Op* any = outside.create(
+        Opcode::If,
+        {goes_up(old) ? outside.lt(loop_.lower(), loop_.upper()) : within_loop(outside, old, loop_.lower())}, types);
     Builder here;
     here.set_end(any->regions[1].get()), here.set_loc(old.loc);
     std::vector<Value*> inits;
@@ -211,9 +216,12 @@ class Writer {
   std::vector<Value*> write_loop(Builder& here, const ValueMap& first) {
     const Type& index = loop_.induction()->type;
     // The upper bound less a step must not wrap around.
-    const int64_t least =
-        index.bits() == 64 ? std::numeric_limits<int64_t>::min() : -(int64_t(1) << (index.bits() - 1));
-    Value* upper = here.maximum(loop_.upper(), here.add(here.constant(index, least), loop_.step()));
+    const bool up = goes_up(loop_.op());
+    const int64_t most =
+        index.bits() == 64 ? std::numeric_limits<int64_t>::max() : (int64_t(1) << (index.bits() - 1)) - 1;
+    Value* end = here.constant(index, !up ? most : is_unsigned(index.elem) ? 0 : -most - 1);
+    Value* nearest = here.add(end, loop_.step());
+    Value* upper = up ? here.maximum(loop_.upper(), nearest) : here.minimum(loop_.upper(), nearest);
     Op* loop =
         here.create(Opcode::For, {loop_.lower(), here.sub(upper, loop_.step()), loop_.step()}, {}, loop_.op().attrs);
     Block& body = *loop->regions[0];

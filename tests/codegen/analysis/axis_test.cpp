@@ -243,6 +243,10 @@ TEST_F(Axis, RunsOfFewBits) {
   expect(b.lt(bytes, eight(0)), {1}, {1}, {128});
   expect(b.add(bytes, eight(4)), {4}, {4}, {1});
   expect(b.cast(b.add(bytes, eight(4)), Elem::I32), {4}, {4}, {1});
+  // Every third number, which wraps around too, has no stride that would hold along another axis.
+  Value* thirds = b.cast(b.mul(x, all(3, {256})), Elem::I8);
+  Value* wide = b.cast(b.expand_dims(thirds, 1), Elem::I32);
+  for (const Value* v : {thirds, wide}) EXPECT_TRUE(AxisAnalysis(func).info(v).strided.empty());
   const auto may_be_negative = [&](const Value* v) { return !AxisAnalysis(func).info(v).non_negative; };
   EXPECT_TRUE(may_be_negative(b.create(Opcode::Abs, {bytes}, {bytes->type})->result()));
   EXPECT_FALSE(may_be_negative(b.create(Opcode::Abs, {x}, {x->type})->result()));
@@ -384,6 +388,7 @@ class RandomExpressions : public Axis, public testing::WithParamInterface<int> {
     Shape shape = v->type.is_scalar() ? Shape{1} : v->type.shape;
     const Numbers& x = values.at(v);
     int64_t inner = int64_t(x.size());
+    ASSERT_TRUE(info.strided.empty() || info.strided.size() == shape.size()) << op(v);
     for (size_t axis = 0; axis < shape.size(); ++axis) {
       inner /= shape[axis];
       for (int64_t i = 0; i < int64_t(x.size()); ++i) {

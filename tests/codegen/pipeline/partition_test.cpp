@@ -166,6 +166,94 @@ TEST(Partition, TwoProductsOfOneOperand) {
   }
 }
 
+constexpr const char* kBackwards = R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def chained(out, q, keys, values, K, D: tl.constexpr):
+    m, d, n = tl.arange(0, 128), tl.arange(0, D), tl.arange(0, 64)
+    x = tl.load(q + m[:, None] * D + d[None, :])
+    acc = tl.zeros((128, D), tl.float32)
+    for at in range(K - 64, -1, -64):
+        p = tl.dot(x, tl.trans(tl.load(keys + (at + n[:, None]) * D + d[None, :])))
+        acc = acc * 0.5 + tl.dot(p.to(tl.float16), tl.load(values + (at + n[:, None]) * D + d[None, :]))
+    tl.store(out + m[:, None] * D + d[None, :], acc)
+)";
+
+// Whether there is a next iteration, for whom groups of warps pass on a turn and products run ahead, is another
+// question where the loop's number goes down.
+TEST(Partition, TwoProductsOfALoopThatGoesBackwards) {
+  const Kernel kernel = Program::parse(kBackwards, "chained.py").kernel("chained");
+  auto emulator = make_emulator({.seed = 1});
+  for (const int width : {64, 128})
+    for (const int depth : {0, 192}) {
+      std::vector<float16> q, keys, values;
+      for (int i = 0; i < 128 * width; ++i) q.push_back(float16(float(i * 7 % 3 - 1)));
+      for (int i = 0; i < std::max(depth, 64) * width; ++i) {
+        keys.push_back(float16(float(i * 11 / 3 % 3 - 1)));
+        values.push_back(float16(float(i * 5 / 2 % 3 - 1)));
+      }
+      const auto at = [&](const std::vector<float16>& of, int row, int column) {
+        return float(of[size_t(row) * size_t(width) + size_t(column)]);
+      };
+      std::vector<float> expected(size_t(128 * width));
+      for (int first = depth - 64; first >= 0; first -= 64)
+        for (int m = 0; m < 128; ++m) {
+          for (int d = 0; d < width; ++d) expected[size_t(m * width + d)] *= 0.5f;
+          for (int n = first; n < first + 64; ++n) {
+            float p = 0;
+            for (int d = 0; d < width; ++d) p += at(q, m, d) * at(keys, n, d);
+            for (int d = 0; d < width; ++d) expected[size_t(m * width + d)] += p * at(values, n, d);
+          }
+        }
+      Buffer dq(*emulator, q), dk(*emulator, keys), dv(*emulator, values), out(*emulator, 4 * expected.size());
+      for (const int specialize : {0, 2}) {
+        kernel.launch(*emulator, {1},
+                      {.constexprs = {{"D", width}}, .num_warps = 8, .num_stages = 3, .warp_specialize = specialize},
+                      out.as<float>(), dq.as<float16>(), dk.as<float16>(), dv.as<float16>(), depth);
+        EXPECT_EQ(out.download<float>(), expected) << width << ", " << depth << ", " << specialize;
+      }
+    }
+}
+
+constexpr const char* kUnsigned = R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def product(out, a, b, K):
+    m, k = tl.arange(0, 64), tl.arange(0, 64)
+    acc = tl.zeros((64, 64), tl.float32)
+    for first in range(64, K + 64, 64):
+        c = ((first + k).to(tl.uint32) - 64).to(tl.int32)
+        x = tl.load(a + m[:, None] * K + c[None, :], mask=c[None, :] < K, other=0)
+        y = tl.load(b + c[:, None] * 64 + m[None, :], mask=c[:, None] < K, other=0)
+        acc = tl.dot(x, y, acc)
+    tl.store(out + m[:, None] * 64 + m[None, :], acc)
+)";
+
+// Less 64 is 2^32 - 64 more to a number without a sign, but not to the place of a copy.
+TEST(Partition, CopiesAtNumbersWithoutASign) {
+  constexpr int kDepth = 256;
+  std::vector<float16> a, b;
+  for (int i = 0; i < 64 * kDepth; ++i) {
+    a.push_back(float16(float(i * 7 % 5 - 2)));
+    b.push_back(float16(float(i * 11 / 3 % 5 - 2)));
+  }
+  std::vector<float> expected(64 * 64);
+  for (int m = 0; m < 64; ++m)
+    for (int n = 0; n < 64; ++n)
+      for (int k = 0; k < kDepth; ++k)
+        expected[size_t(m * 64 + n)] += float(a[size_t(m * kDepth + k)]) * float(b[size_t(k * 64 + n)]);
+  auto emulator = make_emulator({.seed = 1});
+  Buffer da(*emulator, a), db(*emulator, b), out(*emulator, 4 * expected.size());
+  Program::parse(kUnsigned, "product.py")
+      .kernel("product")
+      .launch(*emulator, {1}, {.num_warps = 4}, out.as<float>(), da.as<float16>(), db.as<float16>(), kDepth);
+  EXPECT_EQ(out.download<float>(), expected);
+}
+
 constexpr const char* kFewRows = R"(
 import triton
 import triton.language as tl
