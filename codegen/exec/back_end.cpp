@@ -257,7 +257,10 @@ BackEnd::Kept& BackEnd::kept() {
     std::lock_guard lock(pool().mutex);
     if (auto node = pool().free.extract(key_)) kept_ = std::move(node.mapped());
   }
-  if (!kept_) kept_ = std::make_unique<Kept>(make_machine(key_.first, key_.second));
+  if (!kept_) {
+    kept_ = std::make_unique<Kept>();
+    kept_->machine = make_machine(key_.first, key_.second);
+  }
   return *kept_;
 }
 
