@@ -1,6 +1,7 @@
 #include "codegen/analysis/iterations_apart.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <map>
 #include <numeric>
