@@ -25,4 +25,8 @@ Value* within_loop(Builder& build, const Op& op, Value* at) {
   return build.select(down, build.gt(at, upper), below);
 }
 
+Value* gets_to(Builder& build, const Op& loop, Value* at) {
+  return goes_up(loop) ? build.lt(at, ForLoop(loop).upper()) : within_loop(build, loop, at);
+}
+
 }  // namespace tegula

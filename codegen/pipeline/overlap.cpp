@@ -177,9 +177,7 @@ class Writer {
     Builder outside = before(old);
     std::vector<Type> types;
     for (const auto& result : old.results) types.push_back(result->type);
-    Op* any = outside.create(
-        Opcode::If,
-        {goes_up(old) ? outside.lt(loop_.lower(), loop_.upper()) : within_loop(outside, old, loop_.lower())}, types);
+    Op* any = outside.create(Opcode::If, {gets_to(outside, old, loop_.lower())}, types);
     Builder here;
     here.set_end(any->regions[1].get()), here.set_loc(old.loc);
     std::vector<Value*> inits;

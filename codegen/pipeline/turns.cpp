@@ -53,11 +53,6 @@ std::optional<ChainedProducts> chained_products(Op& loop) {
   return ChainedProducts{&loop, products[0], products[1]};
 }
 
-// Whether the loop gets to the iteration `at`, which is of its type.
-Value* runs(Builder& build, const Op& loop, Value* at) {
-  return goes_up(loop) ? build.lt(at, ForLoop(loop).upper()) : within_loop(build, loop, at);
-}
-
 // A warpgroup's turn is the second product of an iteration and the first one of the next: what comes between the two
 // is computed while the other warpgroup multiplies. The first one has the first turn. Each passes the turn on as often
 // as the other one waits for it, and so leaves the barriers after the loop as they were.
@@ -67,7 +62,7 @@ void take_turns_across_iterations(const ChainedProducts& products) {
   Builder pass = behind(*products.first), after = behind(loop);
   const ForLoop parts(loop);
   pass.create(Opcode::TurnPass, {pass.ne(parts.induction(), parts.lower()), truth(pass, true)});
-  after.create(Opcode::TurnPass, {runs(after, loop, parts.lower()), truth(after, false)});
+  after.create(Opcode::TurnPass, {gets_to(after, loop, parts.lower()), truth(after, false)});
 }
 
 // Whether a turn across iterations comes to its end. Threads that copy tell that an operand is there when there is room
@@ -92,10 +87,10 @@ void take_turns_in_iterations(const ChainedProducts& products) {
   Op& loop = *products.loop;
   const ForLoop parts(loop);
   Builder outside = before(loop);
-  outside.create(Opcode::TurnPass, {truth(outside, false), runs(outside, loop, parts.lower())});
+  outside.create(Opcode::TurnPass, {truth(outside, false), gets_to(outside, loop, parts.lower())});
   before(*products.first).create(Opcode::TurnWait, {});
   Builder pass = behind(*products.second);
-  Value* next_exists = runs(pass, loop, pass.add(parts.induction(), parts.step()));
+  Value* next_exists = gets_to(pass, loop, pass.add(parts.induction(), parts.step()));
   pass.create(Opcode::TurnPass, {truth(pass, true), next_exists});
 }
 
