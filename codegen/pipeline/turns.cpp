@@ -53,22 +53,10 @@ std::optional<ChainedProducts> chained_products(Op& loop) {
   return ChainedProducts{&loop, products[0], products[1]};
 }
 
-// A warpgroup's turn is the second product of an iteration and the first one of the next: what comes between the two
-// is computed while the other warpgroup multiplies. The first one has the first turn. Each passes the turn on as often
-// as the other one waits for it, and so leaves the barriers after the loop as they were.
-void take_turns_across_iterations(const ChainedProducts& products) {
-  Op& loop = *products.loop;
-  before(*products.second).create(Opcode::TurnWait, {});
-  Builder pass = behind(*products.first), after = behind(loop);
-  const ForLoop parts(loop);
-  pass.create(Opcode::TurnPass, {pass.ne(parts.induction(), parts.lower()), truth(pass, true)});
-  after.create(Opcode::TurnPass, {gets_to(after, loop, parts.lower()), truth(after, false)});
-}
-
-// Whether a turn across iterations comes to its end. Threads that copy tell that an operand is there when there is room
-// for the next one: of the last operand of an iteration, when both warpgroups have left the iteration that had the same
-// slots as the next. With two slots that is the one before, whose second product the other warpgroup has its turn for.
-bool may_turn_across_iterations(const Func& func, const Op& loop) {
+// Whether one product may wait for an iteration while another is still to come for the one before. Threads that copy
+// tell that an operand is there when there is room for the next one: of the last operand of an iteration, when all have
+// left the iteration that had the same slots as the next. With two slots that is the one before.
+bool may_run_apart(const Func& func, const Op& loop) {
   constexpr int64_t kEnoughSlots = 3;
   bool threads_copy = false;
   walk(func.body, [&](const Op& op) { threads_copy |= op.opcode == Opcode::CopyWarps && !op.get(attr::one_thread); });
@@ -79,6 +67,18 @@ bool may_turn_across_iterations(const Func& func, const Op& loop) {
       if (const Op* slot = op->operand(0)->def; slot && slot->opcode == Opcode::SharedSlot)
         slots = std::min(slots, slot->operand(0)->def->get(attr::slots));
   return slots >= kEnoughSlots;
+}
+
+// A warpgroup's turn is the second product of an iteration and the first one of the next: what comes between the two
+// is computed while the other warpgroup multiplies. The first one has the first turn. Each passes the turn on as often
+// as the other one waits for it, and so leaves the barriers after the loop as they were.
+void take_turns_across_iterations(const ChainedProducts& products) {
+  Op& loop = *products.loop;
+  before(*products.second).create(Opcode::TurnWait, {});
+  Builder pass = behind(*products.first), after = behind(loop);
+  const ForLoop parts(loop);
+  pass.create(Opcode::TurnPass, {pass.ne(parts.induction(), parts.lower()), truth(pass, true)});
+  after.create(Opcode::TurnPass, {gets_to(after, loop, parts.lower()), truth(after, false)});
 }
 
 // A warpgroup's turn is the two products that an iteration starts. Before the loop the second one passes the turn on to
@@ -107,15 +107,14 @@ std::vector<Transfer> schedule_chained_products(Func& func, int64_t registers) {
   std::vector<ChainedProducts> all;
   AffineTiles scalars(func);
   walk(func.body, [&](Op& op) {
-    if (op.opcode != Opcode::For || has_one_iteration(op, scalars)) return;
+    if (op.opcode != Opcode::For || has_one_iteration(op, scalars) || !may_run_apart(func, op)) return;
     if (auto products = chained_products(op)) all.push_back(*products);
   });
   std::vector<Transfer> told;
   for (ChainedProducts& products : all) {
     const Loc loc = products.loop->loc;
     const bool overlap = overlap_pays(products) && overlap_products(products, registers);
-    const bool turns =
-        func.num_warps() == 2 * kWarpsOfGroup && (overlap || may_turn_across_iterations(func, *products.loop));
+    const bool turns = func.num_warps() == 2 * kWarpsOfGroup;
     if (turns) overlap ? take_turns_in_iterations(products) : take_turns_across_iterations(products);
     if (overlap) told.push_back({loc, "the first product of an iteration runs beside the second one of the last", ""});
     if (turns) told.push_back({loc, "two groups of warps multiply in turns", ""});

@@ -131,8 +131,8 @@ def squares(out, other_out, a, b, K):
     tl.store(other_out + m[:, None] * 128 + m[None, :], other)
 )";
 
-// Both read its place, so that the second product cannot run an iteration behind. With two slots that threads fill, two
-// warpgroups cannot take turns either: each would wait for what the other has room for after its turn.
+// Both read its place, so that the second product cannot run an iteration behind. With two slots that threads fill, one
+// would wait for what there is room for after the other.
 TEST(Partition, TwoProductsOfOneOperand) {
   constexpr int kDepth = 160;
   std::vector<float16> a, b;
@@ -155,6 +155,7 @@ TEST(Partition, TwoProductsOfOneOperand) {
        {LaunchOptions{.num_warps = 4}, LaunchOptions{.num_warps = 4, .warp_specialize = 2},
         LaunchOptions{.num_warps = 4, .warp_specialize = 2, .bulk_copies = 1},
         LaunchOptions{.num_warps = 8, .warp_specialize = 2},
+        LaunchOptions{.num_warps = 4, .num_stages = 2, .warp_specialize = 2, .bulk_copies = 1},
         LaunchOptions{.num_warps = 8, .num_stages = 2, .warp_specialize = 2, .bulk_copies = 1},
         LaunchOptions{.num_warps = 8, .num_stages = 3, .warp_specialize = 2, .bulk_copies = 1}}) {
     Program::parse(kOneOperand, "squares.py")
