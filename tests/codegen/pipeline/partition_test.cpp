@@ -167,6 +167,49 @@ TEST(Partition, TwoProductsOfOneOperand) {
   }
 }
 
+constexpr const char* kRowsTwice = R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def rows_twice(out, other_out, a, b, K):
+    m, n, k = tl.arange(0, 128), tl.arange(0, 16), tl.arange(0, 32)
+    acc, other = tl.full((128, 16), 1, tl.float32), tl.zeros((128, 128), tl.float32)
+    for i in range(0, K, 32):
+        x = tl.load(a + m[:, None] * K + (i + k[None, :]))
+        acc += tl.dot(x, tl.load(b + (i + k[:, None]) * 16 + n[None, :]))
+        other = other + tl.dot(x, tl.trans(x))
+    tl.store(out + m[:, None] * 16 + n[None, :], acc)
+    tl.store(other_out + m[:, None] * 128 + m[None, :], other)
+)";
+
+// The rows' slot is empty behind the second product alone, and the first one of the next iteration waits for operands
+// that threads copy in order.
+TEST(Partition, RowsOfTwoProductsInTwoSlots) {
+  constexpr int kDepth = 224;
+  std::vector<float16> a, b;
+  for (int i = 0; i < 128 * kDepth; ++i) a.push_back(float16(float(i * 7 % 5 - 2)));
+  for (int i = 0; i < 16 * kDepth; ++i) b.push_back(float16(float(i * 11 / 3 % 5 - 2)));
+  std::vector<float> sums(128 * 16, 1), squares(128 * 128);
+  for (int m = 0; m < 128; ++m)
+    for (int k = 0; k < kDepth; ++k) {
+      const float x = float(a[size_t(m * kDepth + k)]);
+      for (int n = 0; n < 16; ++n) sums[size_t(m * 16 + n)] += x * float(b[size_t(k * 16 + n)]);
+      for (int n = 0; n < 128; ++n) squares[size_t(m * 128 + n)] += x * float(a[size_t(n * kDepth + k)]);
+    }
+  const Kernel kernel = Program::parse(kRowsTwice, "rows.py").kernel("rows_twice");
+  for (const uint64_t seed : {1, 2}) {
+    auto emulator = make_emulator({.seed = seed});
+    Buffer da(*emulator, a), db(*emulator, b), out(*emulator, 4 * sums.size()), other(*emulator, 4 * squares.size());
+    for (const int stages : {2, 3}) {
+      kernel.launch(*emulator, {1}, {.num_warps = 4, .num_stages = stages, .warp_specialize = 2, .bulk_copies = 1},
+                    out.as<float>(), other.as<float>(), da.as<float16>(), db.as<float16>(), kDepth);
+      EXPECT_EQ(out.download<float>(), sums) << stages;
+      EXPECT_EQ(other.download<float>(), squares) << stages;
+    }
+  }
+}
+
 constexpr const char* kBackwards = R"(
 import triton
 import triton.language as tl
