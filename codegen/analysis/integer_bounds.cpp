@@ -61,12 +61,9 @@ IntegerBounds cast(const IntegerBounds& x, const Type& from, const Type& to) {
           found.most <= kLarge ? Bound(found.most) : std::nullopt};
 }
 
-// Whether a sum is presumed not to be another number for having left the range of its type. Without a sign it is below
-// 0 or beyond the largest, as hashes have it, and in few bits in any program.
-bool stays_exact(const Type& type) { return !axis_facts::may_wrap_around(type); }
-
+// Of a sum or a difference, which is another number where it leaves the range of a type that may wrap around.
 IntegerBounds unless_it_wraps(const IntegerBounds& x, const Type& type) {
-  if (stays_exact(type)) return x;
+  if (!axis_facts::may_wrap_around(type)) return x;
   const Range fits = range_of(type);
   return x.least && x.most && *x.least >= fits.least && *x.most <= fits.most ? x : IntegerBounds{};
 }
@@ -135,7 +132,7 @@ Bound least_from(const Value* v, const Coordinates& at, int depth) {
     case Opcode::Splat:
       return of(0, {});
     case Opcode::Add:
-      return stays_exact(v->type) ? both(of(0, at), of(1, at), std::plus<>()) : std::nullopt;
+      return !axis_facts::may_wrap_around(v->type) ? both(of(0, at), of(1, at), std::plus<>()) : std::nullopt;
     case Opcode::Cast: {
       const Type& from = op.operand(0)->type;
       return from.is_integer() && range_of(from).most <= range_of(v->type).most ? of(0, at) : std::nullopt;

@@ -94,9 +94,9 @@ constexpr LeftOut kLeftOut[] = {
     // Without it, 249 public kernels had 2.5 % less machine code and 30 % fewer bytes spilled. Where offsets were
     // narrowed it would make a pointer of each again. In long functions it took more than half of code generation, and
     // the machine code of 34 public kernels was 2.1 % shorter without, unless products fill the registers with their
-    // sums. It pays too in short loops that load where what
-    // they loaded says, as rows by their numbers: from pointers that go on by a constant the assembler loads the
-    // numbers of four iterations at a time, else each waits for the row before.
+    // sums. It pays too in short loops that load where what they loaded says, as rows by their numbers: from pointers
+    // that go on by a constant the assembler loads the numbers of four iterations at a time, else each waits for the
+    // row before.
     {"loop-reduce", Stays::ForAddresses},
     // What these look for no module of ours holds: comparisons of memory, calls of a C library, vectors under masks or
     // summed up, a collector's roots, exceptions, a protected stack, places of variables, instrumentation. Each costs
@@ -211,10 +211,6 @@ class Passes : private Text, public llvm::legacy::PassManager {
   const bool addresses_;
   std::set<std::string_view> met_;
 };
-
-}  // namespace
-
-namespace {
 
 // The back end selects instructions block by block, in time that grows faster than a block: it searches all nodes that
 // are ready for the next one, and its tables outgrow the caches. Blocks of kHugeBlock instructions are cut into pieces,

@@ -115,6 +115,13 @@ TEST(Partition, CopiesBeginAtOnceUnlessTheirRoomWasUsed) {
   EXPECT_GT(arrivals("exchange ahead"), within);
 }
 
+// Whole numbers about 0, as many as `different`, in an order that follows from `times` and `over`.
+std::vector<float16> operand(int count, int times, int over, int different = 5) {
+  std::vector<float16> numbers;
+  for (int i = 0; i < count; ++i) numbers.push_back(float16(float(i * times / over % different - different / 2)));
+  return numbers;
+}
+
 constexpr const char* kOneOperand = R"(
 import triton
 import triton.language as tl
@@ -135,9 +142,7 @@ def squares(out, other_out, a, b, K):
 // would wait for what there is room for after the other.
 TEST(Partition, TwoProductsOfOneOperand) {
   constexpr int kDepth = 160;
-  std::vector<float16> a, b;
-  for (int i = 0; i < kDepth * 128; ++i) a.push_back(float16(float(i * 7 % 5 - 2)));
-  for (int i = 0; i < kDepth * 64; ++i) b.push_back(float16(float(i * 11 / 3 % 5 - 2)));
+  const std::vector<float16> a = operand(kDepth * 128, 7, 1), b = operand(kDepth * 64, 11, 3);
   std::vector<float> sums(128 * 64), squares(128 * 128);
   for (int first = 0; first < kDepth; first += 32)
     for (int m = 0; m < 128; ++m) {
@@ -187,9 +192,7 @@ def rows_twice(out, other_out, a, b, K):
 // that threads copy in order.
 TEST(Partition, RowsOfTwoProductsInTwoSlots) {
   constexpr int kDepth = 224;
-  std::vector<float16> a, b;
-  for (int i = 0; i < 128 * kDepth; ++i) a.push_back(float16(float(i * 7 % 5 - 2)));
-  for (int i = 0; i < 16 * kDepth; ++i) b.push_back(float16(float(i * 11 / 3 % 5 - 2)));
+  const std::vector<float16> a = operand(128 * kDepth, 7, 1), b = operand(16 * kDepth, 11, 3);
   std::vector<float> sums(128 * 16, 1), squares(128 * 128);
   for (int m = 0; m < 128; ++m)
     for (int k = 0; k < kDepth; ++k) {
@@ -232,12 +235,9 @@ TEST(Partition, TwoProductsOfALoopThatGoesBackwards) {
   auto emulator = make_emulator({.seed = 1});
   for (const int width : {64, 128})
     for (const int depth : {0, 192}) {
-      std::vector<float16> q, keys, values;
-      for (int i = 0; i < 128 * width; ++i) q.push_back(float16(float(i * 7 % 3 - 1)));
-      for (int i = 0; i < std::max(depth, 64) * width; ++i) {
-        keys.push_back(float16(float(i * 11 / 3 % 3 - 1)));
-        values.push_back(float16(float(i * 5 / 2 % 3 - 1)));
-      }
+      const int rows = std::max(depth, 64);
+      const std::vector<float16> q = operand(128 * width, 7, 1, 3), keys = operand(rows * width, 11, 3, 3),
+                                 values = operand(rows * width, 5, 2, 3);
       const auto at = [&](const std::vector<float16>& of, int row, int column) {
         return float(of[size_t(row) * size_t(width) + size_t(column)]);
       };
@@ -280,11 +280,7 @@ def product(out, a, b, K):
 // Less 64 is 2^32 - 64 more to a number without a sign, but not to the place of a copy.
 TEST(Partition, CopiesAtNumbersWithoutASign) {
   constexpr int kDepth = 256;
-  std::vector<float16> a, b;
-  for (int i = 0; i < 64 * kDepth; ++i) {
-    a.push_back(float16(float(i * 7 % 5 - 2)));
-    b.push_back(float16(float(i * 11 / 3 % 5 - 2)));
-  }
+  const std::vector<float16> a = operand(64 * kDepth, 7, 1), b = operand(64 * kDepth, 11, 3);
   std::vector<float> expected(64 * 64);
   for (int m = 0; m < 64; ++m)
     for (int n = 0; n < 64; ++n)
