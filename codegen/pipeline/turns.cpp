@@ -69,6 +69,17 @@ bool may_run_apart(const Func& func, const Op& loop) {
   return slots >= kEnoughSlots;
 }
 
+// Whether warpgroups may take turns from one product to the other (through the loop's end if it is ahead). What both
+// transpose in part stands outside: in its turn, a warpgroup would wait for the part of the other, which waits for its
+// own.
+bool may_take_turns(const Op& loop, const Op& from, const Op& to) {
+  const auto& ops = loop.regions[0]->ops;
+  auto at = std::find_if(ops.begin(), ops.end(), [&](const auto& op) { return op.get() == &from; });
+  for (; at->get() != &to; at = std::next(at) == ops.end() ? ops.begin() : std::next(at))
+    if ((*at)->opcode == Opcode::SharedTranspose) return false;
+  return true;
+}
+
 // A warpgroup's turn is the second product of an iteration and the first one of the next: what comes between the two
 // is computed while the other warpgroup multiplies. The first one has the first turn. Each passes the turn on as often
 // as the other one waits for it, and so leaves the barriers after the loop as they were.
@@ -112,12 +123,13 @@ std::vector<Transfer> schedule_chained_products(Func& func, int64_t registers) {
   });
   std::vector<Transfer> told;
   for (ChainedProducts& products : all) {
-    const Loc loc = products.loop->loc;
+    auto tell = [&](const char* what) { told.push_back({products.loop->loc, what, ""}); };
     const bool overlap = overlap_pays(products) && overlap_products(products, registers);
-    const bool turns = func.num_warps() == 2 * kWarpsOfGroup;
+    const Op &begin = overlap ? *products.first : *products.second, &end = overlap ? *products.second : *products.first;
+    const bool turns = func.num_warps() == 2 * kWarpsOfGroup && may_take_turns(*products.loop, begin, end);
     if (turns) overlap ? take_turns_in_iterations(products) : take_turns_across_iterations(products);
-    if (overlap) told.push_back({loc, "the first product of an iteration runs beside the second one of the last", ""});
-    if (turns) told.push_back({loc, "two groups of warps multiply in turns", ""});
+    if (overlap) tell("the first product of an iteration runs beside the second one of the last");
+    if (turns) tell("two groups of warps multiply in turns");
   }
   return told;
 }

@@ -10,6 +10,7 @@
 #include "codegen/exec/emulator.h"
 #include "dsl/tegula.h"
 #include "runtime/base/float16.h"
+#include "runtime/base/float8.h"
 
 namespace tegula {
 namespace {
@@ -210,6 +211,49 @@ TEST(Partition, RowsOfTwoProductsInTwoSlots) {
       EXPECT_EQ(out.download<float>(), sums) << stages;
       EXPECT_EQ(other.download<float>(), squares) << stages;
     }
+  }
+}
+
+constexpr const char* kTransposed = R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def transposed(out, other_out, a, b, K):
+    m, n, k = tl.arange(0, 64), tl.arange(0, 64), tl.arange(0, 64)
+    acc, other = tl.zeros((64, 64), tl.float32), tl.zeros((64, 64), tl.float32)
+    for i in range(0, K, 64):
+        x = tl.load(a + m[:, None] * K + (i + k[None, :]))
+        acc = tl.dot(x, tl.load(b + (i + k[:, None]) * 64 + n[None, :]), acc * 0.5)
+        other = other + tl.dot(x, tl.trans(x))
+    tl.store(out + m[:, None] * 64 + n[None, :], acc)
+    tl.store(other_out + m[:, None] * 64 + m[None, :], other)
+)";
+
+// All warps transpose the first product's operand together, which a group of warps that waits for its turn does not.
+TEST(Partition, FirstProductOfATransposedOperand) {
+  constexpr int kDepth = 256;
+  const std::vector<float16> a = operand(64 * kDepth, 7, 1, 3), b = operand(64 * kDepth, 5, 2, 3);
+  std::vector<float> sums(64 * 64), squares(64 * 64);
+  for (int m = 0; m < 64; ++m)
+    for (int k = 0; k < kDepth; ++k)
+      for (int n = 0; n < 64; ++n) {
+        const float x = float(a[size_t(m * kDepth + k)]);
+        float& sum = sums[size_t(m * 64 + n)];
+        sum = (k % 64 == 0 ? sum * 0.5f : sum) + x * float(b[size_t(k * 64 + n)]);
+        squares[size_t(m * 64 + n)] += x * float(a[size_t(n * kDepth + k)]);
+      }
+  auto emulator = make_emulator({.seed = 1});
+  const std::vector<float8e4nv> short_a(a.begin(), a.end()), short_b(b.begin(), b.end());
+  Buffer da(*emulator, short_a), db(*emulator, short_b), out(*emulator, 4 * sums.size()),
+      other(*emulator, 4 * squares.size());
+  for (const int bulk : {0, 1}) {
+    Program::parse(kTransposed, "transposed.py")
+        .kernel("transposed")
+        .launch(*emulator, {1}, {.num_warps = 8, .num_stages = 3, .warp_specialize = 2, .bulk_copies = bulk},
+                out.as<float>(), other.as<float>(), da.as<float8e4nv>(), db.as<float8e4nv>(), kDepth);
+    EXPECT_EQ(out.download<float>(), sums) << bulk;
+    EXPECT_EQ(other.download<float>(), squares) << bulk;
   }
 }
 
