@@ -4,6 +4,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "codegen/analysis/register_pressure.h"
 #include "codegen/lower/hw.h"
 #include "runtime/base/check.h"
 
@@ -80,7 +81,8 @@ void record_plan(Op& product, const ProductPlan& plan) {
   if (plan.columns) product.set(attr::columns, plan.columns);
 }
 
-ProductPlanner::ProductPlanner(const Func& func, const Target& target) : context_{target, func.num_warps(), {}} {
+ProductPlanner::ProductPlanner(const Func& func, const Target& target)
+    : context_{target, func.num_warps(), register_limit(func, target), {}} {
   std::map<Shape, std::set<int>> combined_axes;
   std::vector<const Op*> products;
   walk(func.body, [&](const Op& op) {

@@ -36,6 +36,7 @@ struct ProductPlan {
 struct ProductContext {
   const Target& target;
   int num_warps;
+  int registers;  ///< that a thread may have
   /// Row counts of products some of whose sums are combined along rows. Of all products with such a row count every
   /// warp gets whole rows, so that row statistics and products of products stay within a warp.
   std::set<int64_t> whole_rows;

@@ -27,6 +27,7 @@ constexpr int kWarpsOfGroup = 4;
 constexpr int kRows = 64;                          // of an instruction
 constexpr int kColumnStep = 8;                     // its columns are a multiple
 constexpr size_t kMostSums = kMmaMostColumns / 2;  // of an instruction, in a thread
+constexpr int kBesideSums = 40;                    // registers of a thread, with which ptxas takes any instruction
 
 // ------------------------------------------------------------------------------------------------------------- plan
 
@@ -36,16 +37,23 @@ bool has_columns(const MmaInstruction& x, int64_t n) {
   return n >= kColumnStep && n <= kMmaMostColumns && n % step == 0;
 }
 
-// The widest instruction that divides `columns`; 0 if there is none.
-int64_t widest_columns(const MmaInstruction& instruction, int64_t columns) {
+// Registers of a thread that hold the sums of an instruction.
+int registers_of_sums(const MmaInstruction& x, int64_t columns) { return int(columns / 2 / x.sums_packed()); }
+
+// The widest instruction that divides `columns` and leaves enough of the thread's registers; 0 if there is none.
+int64_t widest_columns(const MmaInstruction& instruction, int64_t columns, int registers) {
   for (int64_t parts = 1; columns / parts >= kColumnStep; ++parts)
-    if (columns % parts == 0 && has_columns(instruction, columns / parts)) return columns / parts;
+    if (columns % parts == 0 && has_columns(instruction, columns / parts) &&
+        registers_of_sums(instruction, columns / parts) + kBesideSums <= registers)
+      return columns / parts;
   return 0;
 }
 
 // How warpgroups divide a dot's result: with the fewest copies, then into the squarest parts, which have the smallest
 // operands.
-std::optional<ProductPlan> share_groups(const ir::Op& dot, const MmaInstruction& instruction, int groups) {
+std::optional<ProductPlan> share_groups(const ir::Op& dot, const MmaInstruction& instruction,
+                                        const ProductContext& context) {
+  const int groups = context.num_warps / kWarpsOfGroup;
   const ir::Shape& shape = dot.operand(2)->type.shape;
   const int64_t m = shape[0], n = shape[1], block_m = block_of(m), block_n = block_of(n);
   std::optional<ProductPlan> best;
@@ -55,7 +63,7 @@ std::optional<ProductPlan> share_groups(const ir::Op& dot, const MmaInstruction&
     if (block_m / groups_m < kRows || block_n / groups_n < kColumnStep) continue;
     const int64_t part_m = m / groups_m, part_n = n / groups_n;
     // Groups divide a block of columns, so that theirs lie side by side within blocks alone.
-    const int64_t columns = widest_columns(instruction, groups_n == 1 ? n : block_n / groups_n);
+    const int64_t columns = widest_columns(instruction, groups_n == 1 ? n : block_n / groups_n, context.registers);
     if (!columns) continue;
     // What the tensor cores read of A and B for each part.
     const int64_t read = part_m * (part_n / columns) + part_n * (part_m / kRows);
@@ -484,7 +492,7 @@ class Wgmma final : public ProductFamily {
     if (!instruction || context.num_warps % kWarpsOfGroup || acc.rank() != 2) return std::nullopt;
     if (block_of(acc.shape[0]) < kRows || block_of(acc.shape[1]) < kColumnStep || block_of(a.shape[1]) < instruction->k)
       return std::nullopt;
-    std::optional<ProductPlan> plan = share_groups(dot, *instruction, context.num_warps / kWarpsOfGroup);
+    std::optional<ProductPlan> plan = share_groups(dot, *instruction, context);
     if (plan) plan->family = this;
     return plan;
   }
@@ -532,7 +540,7 @@ class Wgmma final : public ProductFamily {
     return operand == 0 && plan_of(dot).parts_n == 1 && !dot.operand(2)->def;
   }
 
-  int registers(const ProductPlan& plan) const override { return plan.columns / 2 / plan.instruction->sums_packed(); }
+  int registers(const ProductPlan& plan) const override { return registers_of_sums(*plan.instruction, plan.columns); }
 
   ProductCost cost(const ir::Op& product, const Target&) const override {
     const ProductPlan plan = plan_of(product);
