@@ -35,8 +35,8 @@ class Transfer {
   AxisInfo transfer(const Op& op) const {
     AxisInfo info = facts(op);
     const ir::Type& type = op.result()->type;
-    if (type.is_integer() && !stays_in_range(type)) {
-      keep_in_range(info, type);
+    if (type.is_integer() && !stays_in_range(type)) keep_in_range(info, type);
+    if ((type.is_integer() && !stays_in_range(type)) || leaves_wrapped_runs(op)) {
       info.strided.clear();
       return info;
     }
@@ -114,7 +114,7 @@ class Transfer {
       add_binary(op, get(op.operands[0]), get(op.operands[1]), info);
     } else if (op.opcode == Opcode::Neg && result->type.is_integer()) {
       const AxisInfo& x = get(op.operands[0]);
-      if (x.constant && stays_in_range(result->type)) return of_constant(result, -*x.constant);
+      if (x.constant && !may_wrap_around(result->type)) return of_constant(result, -*x.constant);
       for (size_t i = 0; i < info.divisibility.size(); ++i) info.divisibility[i] = divisor_at(x, i, 1, 1);
     } else if (op.opcode == Opcode::Abs && result->type.is_integer()) {
       for (size_t i = 0; i < info.divisibility.size(); ++i)
@@ -173,6 +173,13 @@ class Transfer {
     return int64_t(value);
   }
 
+  /// Whether what goes on around 0 in the operand's bits does not in those of the result.
+  static bool leaves_wrapped_runs(const Op& op) {
+    if (op.opcode != Opcode::Cast) return false;
+    const ir::Type &from = op.operands[0]->type, &to = op.result()->type;
+    return from.is_integer() && !from.is_bool() && to.is_integer() && may_wrap_around(from) && to.bits() > from.bits();
+  }
+
   AxisInfo cast(const Op& op) const {
     const Value *x = op.operands[0], *result = op.result();
     const AxisInfo& info = get(x);
@@ -187,6 +194,7 @@ class Transfer {
                                  *info.constant >= (is_unsigned(result->type.elem) ? 0 : -(int64_t(1) << (bits - 1))));
       if (!fits) out.constant = std::nullopt;
       out.non_negative = info.non_negative && bits > x->type.bits() - (is_signed(x->type.elem) ? 1 : 0);
+      if (leaves_wrapped_runs(op)) keep_in_range(out, x->type);
     } else if (x->type.pointer && result->type.pointer) {  // addresses stay, and what they are multiples of
       for (size_t i = 0; i < out.divisibility.size(); ++i) out.divisibility[i] = divisor_at(info, i, 1, step(x));
     }
