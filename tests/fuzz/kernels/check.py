@@ -27,6 +27,8 @@ def numbers(array):
 def numbers_of(seed, type_, fill, length):
     if fill == "zero":
         return np.zeros(length)
+    if fill == "count":
+        return np.arange(length)
     random, t = np.random.default_rng(seed), BY_NAME[type_]
     if t.is_float:
         values = random.integers(-15, 16, length) / random.choice([1, 2, 4])

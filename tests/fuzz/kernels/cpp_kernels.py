@@ -315,7 +315,7 @@ def main():
     given = parser.parse_args()
     end, seed, right = time.monotonic() + given.seconds, given.first, True
     while seed == given.first or time.monotonic() < end:
-        seeds = [s for s in range(seed, seed + given.kernels) if not generate.is_product_loop(s)]
+        seeds = [s for s in range(seed, seed + given.kernels) if generate.is_plain(s)]
         right &= not seeds or go(seeds, given.build, given.keep)
         seed += given.kernels
     print(f"kernels {given.first} to {seed - 1} in C++ and in text")

@@ -273,6 +273,7 @@ def main():
     parser.add_argument("--count", type=int)
     parser.add_argument("--first", type=int, help="the first kernel's number; else one that follows from the time")
     parser.add_argument("--product-loops", action="store_true", help="of these numbers, kernels that are one loop of products")
+    parser.add_argument("--product-nests", action="store_true", help="of these numbers, matrix products as people write them")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--reduced", type=int, default=REDUCED, help="how many findings are made smaller")
     parser.add_argument("--show", type=int, metavar="NUMBER")
@@ -302,6 +303,9 @@ def main():
     if given.product_loops:
         sys.path.insert(0, str(HERE))
         from generate import is_product_loop as wanted
+    if given.product_nests:
+        sys.path.insert(0, str(HERE))
+        from generate import is_product_nest as wanted
     return fuzz(first, 10**9 if given.count is None else given.count, seconds, given.jobs, given.reduced,
                 lambda: bool(ends), given.summary, wanted)
 

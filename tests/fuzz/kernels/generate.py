@@ -5,8 +5,10 @@ import math
 import random
 
 from memory import BITS, FLOAT8, FLOATS, INTEGERS, Memory
+from nests import ProductNest
 from products import ProductLoop
 from statements import ORDERS, SCOPES, Statements
+from walks import Walks
 
 MOST = 2048  # elements of a tile
 LARGE = [4096, 8192, 8192, 16384, 3 << 11, 5 << 10, 3 << 12, 5 << 11, 7 << 10]  # elements of tiles that registers do not hold
@@ -31,7 +33,7 @@ COMMUTATIVE_PAIRS = ["largest_of_pairs", "sums_and_bits"]  # reductions take ele
 PAIRS = COMMUTATIVE_PAIRS + ["affine", "count_and_last"]
 
 
-class Kernel(Memory, Statements):
+class Kernel(Memory, Statements, Walks):
     """A kernel being written."""
 
     def __init__(self, seed):
@@ -40,6 +42,7 @@ class Kernel(Memory, Statements):
         self.tiles = []  # (name, shape, type) of what may be used
         self.scalars = ["n", "m", "pid"]
         self.names, self.helpers = 0, set()
+        self.walks = walks(seed)
         extents = [16, 32, 64, 128, 256, 8, 4, 2, 1]
         if self.chance(.2):
             extents += self.random.sample(ODD_MULTIPLES, 4)
@@ -100,6 +103,8 @@ class Kernel(Memory, Statements):
             return given
         if type_ in INTEGERS and self.chance(.2):
             indices = " + ".join(f"{self.along(shape, a)} * {self.pick(1, 1, 3, 5)}" for a in range(len(shape)))
+            if self.rewritten:  # in any type
+                indices = f"({indices}).to(tl.int32)"
             if self.chance(.4):  # runs of elements with one quotient
                 first = self.pick("", "", " + pid * 64", " - 16", " - 5", " + n * 16")
                 divisor = self.pick("4", "6", "16", "48", self.stride_parameter(16), self.stride_parameter(48))
@@ -444,6 +449,8 @@ class Kernel(Memory, Statements):
             self.block(self.pick(1, 2), nest - 1)
 
     def statement(self, nest):
+        if self.walks and self.chance(.3) and (nest or self.work == 1):
+            return self.walking_statement()
         kind = self.random.random()
         if self.large and self.chance(.4):
             return self.pick(self.reshaped, self.rearranged)()
@@ -506,10 +513,25 @@ def is_product_loop(seed):
     return random.Random(f"form of {seed}").random() < .15
 
 
+def is_product_nest(seed):
+    """Whether the kernel is a matrix product as people write them."""
+    return not is_product_loop(seed) and random.Random(f"nest of {seed}").random() < .15
+
+
+def walks(seed):
+    """Whether a kernel that is neither has loops through memory among its statements."""
+    return random.Random(f"walks of {seed}").random() < .4
+
+
+def is_plain(seed):
+    """Whether all of the kernel's statements have a form in C++, where no loop is left."""
+    return not (is_product_loop(seed) or is_product_nest(seed) or walks(seed))
+
+
 def further_options(seed):
     """Options of the launch beside those of a case itself, for a part of the kernels."""
     stream = random.Random(f"options of {seed}")
-    often = .75 if is_product_loop(seed) else .2
+    often = .75 if is_product_loop(seed) or is_product_nest(seed) else .2
     choices = {
         "warp_specialize": (1, 2, 2, 2, 2, 3),
         "bulk_copies": (1, 2, 2, 2, 2),
@@ -526,9 +548,26 @@ def further_options(seed):
     }
 
 
+def nest_case(seed):
+    kernel = ProductNest(seed)
+    return {
+        "text": kernel.write(),
+        "arrays": kernel.arrays,
+        "numbers": kernel.numbers,
+        "programs": kernel.programs,
+        "num_warps": kernel.warps,
+        "num_stages": kernel.pick(1, 2, 2, 3, 3, 4, 5, 6, 7),
+        "maxnreg": kernel.pick(0, 0, 0, 0, 96),
+        "num_ctas": kernel.pick(1, 1, 1, 1, 1, 2),
+        "options": further_options(seed)
+    }
+
+
 def case(seed):
     """A kernel as a dictionary: its text, arrays and numbers by the names of parameters, the grid (the number of programs, or
     those along each axis) and options."""
+    if is_product_nest(seed):
+        return nest_case(seed)
     loop = is_product_loop(seed)
     kernel = ProductLoop(seed) if loop else Kernel(seed)
     text = kernel.write()

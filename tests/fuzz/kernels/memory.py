@@ -2,6 +2,8 @@
 
 import random
 
+from indices import Indices
+
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
 FLOAT8 = ["float8e4nv", "float8e5"]
@@ -13,10 +15,11 @@ LENGTH = 12288  # of the arrays that kernels read
 MOST_OFFSET = 2048  # at which a tile begins in one
 
 
-class Memory:
+class Memory(Indices):
     """The arrays and parameters of a kernel being written; all that is chosen follows from the seed."""
 
     def __init__(self, seed):
+        super().__init__(seed)
         self.random = random.Random(seed)
         self.counters = []  # of the loops that are open
         self.arrays = {}
@@ -40,12 +43,6 @@ class Memory:
             }
         return name
 
-    @staticmethod
-    def along(shape, axis):
-        """The numbers 0, 1, ... along an axis of a shape."""
-        index = ", ".join(":" if i == axis else "None" for i in range(len(shape)))
-        return f"tl.arange(0, {shape[axis]})" + (f"[{index}]" if len(shape) > 1 else "")
-
     def places(self, shape, loads=True):
         """Offsets of a tile's elements, each another one unless they are loaded: text and their number."""
         order = list(range(len(shape)))
@@ -53,7 +50,7 @@ class Memory:
             self.random.shuffle(order)
         stride, terms = self.pick(1, 1, 1, 1, 2), []
         for axis in reversed(order):
-            along = self.along(shape, axis)
+            along = self.permuted(self.along(shape, axis), shape[axis])
             if self.chance(.08):
                 along = f"({shape[axis] - 1} - {along})"
             if loads and self.chance(.05):
@@ -85,6 +82,8 @@ class Memory:
         return name
 
     def mask(self, shape):
+        if self.rewritten and self.form.random() < .5:
+            return self.further_mask(shape)
         parts = []
         for axis in self.random.sample(range(len(shape)), self.pick(1, min(2, len(shape)))):
             limit = self.pick(str(shape[axis] // 2 + 1), str(max(1, shape[axis] - 1)), "n * 4", "m * 16", "0")

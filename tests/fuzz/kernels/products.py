@@ -10,6 +10,8 @@ GRIDS = [(1, 1, 1), (2, 1, 1), (3, 1, 1), (5, 1, 1), (2, 2, 1), (3, 2, 1), (1, 2
 class ProductLoop(Memory):
     """A kernel being written."""
 
+    program = "x"
+
     def __init__(self, seed):
         super().__init__(seed)
         self.lines, self.ahead, self.inside, self.numbers = [], [], [], {}
