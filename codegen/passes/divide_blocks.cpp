@@ -81,7 +81,7 @@ class Divider {
 
   // Exchanges what is combined along the axis: each block gets its part of everybody's data.
   bool deal_out(AxisClasses& classes, size_t found) {
-    if (!classes.can_deal_out(found, blocks_) || !lose(classes, found)) return false;
+    if (!classes.can_deal_out(found, blocks_) || !lose(classes, found) || !all_lose_alike()) return false;
     walk(func_.body, [&](Op& op) {
       if (op.opcode == Opcode::Reduce && loses(op.operand(0), int(op.get(attr::axis)))) exchanged_.insert(&op);
     });
@@ -110,6 +110,17 @@ class Divider {
       if (loses(members[0].of, members[0].number)) return true;
       return classes.can_divide(other, 1, 1) && lose(classes, other);
     });
+  }
+
+  // Whether no tile that loses an axis of extent 1 is repeated along it in a tile that has it.
+  bool all_lose_alike() const {
+    bool alike = true;
+    walk(func_.body, [&](const Op& op) {
+      if (op.opcode != Opcode::Broadcast) return;
+      const auto it = lost_.find(op.operand(0));
+      alike &= it == lost_.end() || loses(op.result(), it->second);
+    });
+    return alike;
   }
 
   // The result's rows, or columns, are divided.

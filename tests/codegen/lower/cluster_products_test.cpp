@@ -210,6 +210,16 @@ w = tl.load(b + (share[:, None, None] * 32 + k[None, :, None]) * N + j[None, Non
 acc = tl.dot(tl.permute(w, (0, 2, 1)), tl.permute(v, (0, 2, 1)), acc)
 tl.store(out + i[:, None] * N + j[None, :], tl.trans(tl.sum(acc, 0))))",
      32 * 64},
+    {"a row of numbers that the products and their sum have", R"(M: tl.constexpr = 64
+N: tl.constexpr = 32
+share = tl.arange(0, S)
+i = tl.arange(0, M)
+j = tl.cumsum(tl.full([N], 1, tl.int32), 0) - 1
+k = tl.arange(0, 32)
+v = tl.load(a + i[None, :, None] * n + share[:, None, None] * 32 + k[None, None, :])
+w = tl.load(b + (share[:, None, None] * 32 + k[None, :, None]) * N + j[None, None, :])
+tl.store(out + i[:, None] * N + j[None, :], tl.sum(tl.dot(v, w), 0)))",
+     64 * 32},
     {"sums, extremes and places", R"(M: tl.constexpr = 64
 N: tl.constexpr = 32
 $shares
