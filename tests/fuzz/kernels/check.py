@@ -112,7 +112,7 @@ def grid_of(case):
 def expected(case):
     """The arrays behind the kernel, by the reference; raises Undecided."""
     memories = {name: reference.Memory(BY_NAME[a["type"]], numbers(a)) for name, a in case["arrays"].items()}
-    scalars = {name: (reference.int32, value) for name, value in case["numbers"].items()}
+    scalars = {name: (BY_NAME["int32" if abs(value) < 1 << 31 else "int64"], value) for name, value in case["numbers"].items()}
     with np.errstate(over="ignore"):
         reference.run(case["text"], grid_of(case), {**memories, **scalars})
     return memories

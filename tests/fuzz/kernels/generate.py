@@ -558,7 +558,7 @@ def nest_case(seed):
         "num_warps": kernel.warps,
         "num_stages": kernel.pick(1, 2, 2, 3, 3, 4, 5, 6, 7),
         "maxnreg": kernel.pick(0, 0, 0, 0, 96),
-        "num_ctas": kernel.pick(1, 1, 1, 1, 1, 2),
+        "num_ctas": kernel.pick(1, 1, 1, 1, 1, 2) if not kernel.batched else kernel.pick(1, kernel.batch),
         "options": further_options(seed)
     }
 

@@ -50,6 +50,9 @@ class Indices:
     def made_otherwise(self, n):
         if n % 2 == 0 and n > 2:
             half = f"tl.arange(0, {n // 2})"
+            if n & (n - 1) == 0 and self.form.random() < .3:  # promises that are kept
+                return self.draw(f"tl.max_contiguous(tl.multiple_of(tl.arange(0, {n}), {n}), {n})",
+                                 f"tl.multiple_of(tl.arange(0, {n}), {self.draw(2, n)})")
             return self.draw(f"tl.cat({half}, {half} + {n // 2})", f"tl.interleave({half} * 2, {half} * 2 + 1)",
                              f"tl.reshape({half}[:, None] * 2 + tl.arange(0, 2)[None, :], [{n}])",
                              f"(tl.cumsum(tl.full([{n}], 1, tl.int32), 0) - 1)", self.loaded_numbers(n))
@@ -99,8 +102,10 @@ class Indices:
         """Numbers of the launch, the program or an iteration, added and taken away."""
         s = self.draw("n", "m", self.program, *self.counters, *self.counters)
         s = s if s in self.numbers or s in self.counters or s == self.program else self.program
-        by = self.draw(s, f"{s} * 16", f"{s} * {n}", f"({s} - 3)")
+        by = self.draw(s, f"{s} * 16", f"{s} * {n}", f"({s} - 3)", f"tl.multiple_of({s} * 16, 16)")
         type_ = self.draw("int32", "int32", "int64", "uint32")
+        if self.form.random() < .1:
+            by, type_ = self.number(5 * 10**9 + 16), "int64"
         x, by = (f"({x})", f"({by})") if type_ == "int32" else (self.to(x, type_), self.to(by, type_))
         return self.to(self.draw(f"{x} + {by} - {by}", f"{x} - {by} + {by}", f"{by} + {x} - {by}"), "int32")
 

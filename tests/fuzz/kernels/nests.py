@@ -21,7 +21,8 @@ class ProductNest(Memory):
         self.nest = self.pick("one", "one", "tiles", "tiles", "twice", "rows", "inner") if not self.batched else "one"
         self.batch = self.pick(1, 2, 4) if self.batched else 1
         while True:
-            self.bm, self.bn = (self.pick(16, 32, 64, 64, 128, *([8, 96] if self.chance(.1) else [])) for _ in range(2))
+            self.bm, self.bn = (self.pick(16, 32, 64, 64, 128, *([8, 48, 96, 192, 256, 512] if self.chance(.15) else []))
+                                for _ in range(2))
             self.bk = self.pick(16, 32, 32, 64, 128) if BITS[self.kind] != 8 else self.pick(32, 64, 128)
             self.tiles_m, self.tiles_n = self.pick(1, 1, 2, 3), self.pick(1, 1, 2, 3)
             self.steps = self.pick(0, 1, 1, 2, 3, 4, 5, 6)
@@ -203,10 +204,63 @@ class ProductNest(Memory):
         self.put(*ends)
         self.depth -= 1
 
+    def own_area(self, name, type_, size):
+        """A pointer to what only this tile of the result writes."""
+        out = self.array(f"out_{name}_{type_}", type_, self.tiles_m * self.tiles_n * size, "zero")
+        return f"{out} + (tile_m * {self.tiles_n} + tile_n) * {size}"
+
+    def epilogue(self):
+        """What is computed of the sums."""
+        m, n = self.bm, self.bn
+        kind = self.pick("loaded", "loaded", "row", "column", "index", "pairs", "turned", "running", "cut")
+        if kind == "loaded":
+            self.add_loaded()
+        elif kind == "row":
+            self.put(self.pick("acc = acc - tl.max(acc, 1)[:, None]", "acc = acc + tl.sum(acc, 1, keep_dims=True)",
+                               "acc = acc - tl.min(acc, 0)[None, :]"))
+        elif kind == "column":
+            axis = self.pick(0, 1)
+            size = (n, m)[axis]
+            self.put(f"tl.store({self.own_area(f'along{axis}', self.sums, size)} + {self.along((size, ), 0)}, tl.sum(acc, {axis}))")
+        elif kind == "index":
+            self.put(f"tl.store({self.own_area('index', 'int32', m)} + {self.along((m, ), 0)}, tl.argmax(acc, 1))")
+        elif kind == "pairs" and n & (n - 1) == 0:
+            half = (m, n // 2)
+            place = f"{self.along(half, 0)} * {n // 2} + {self.along(half, 1)}"
+            self.put(f"left, right = tl.split(tl.reshape(acc, ({m}, {n // 2}, 2)))",
+                     f"tl.store({self.own_area('pairs', self.sums, m * n // 2)} + {place}, {self.pick('left - right', 'tl.maximum(left, right)')})")
+        elif kind == "turned":
+            place = f"{self.along((n, m), 0)} * {m} + {self.along((n, m), 1)}"
+            self.put(f"tl.store({self.own_area('turned', self.sums, m * n)} + {place}, tl.trans(acc))")
+        elif kind == "running" and self.sums == "int32":
+            self.put(f"acc = tl.cumsum(acc, {self.pick(0, 1)})")
+        else:
+            self.put("acc = tl.where(acc > 0, acc, 0)")
+
+    def add_loaded(self):
+        kind = "float32" if self.sums == "float32" else "int32"
+        if self.chance(.5):
+            bias = self.array(f"in_bias_{kind}", kind, 4096)
+            index = self.pick("(rn & 1023)", "rn")
+            return self.put(f"acc += tl.load({bias} + {index})[None, :]")
+        other = self.array(f"in_other_{kind}", kind, self.tiles_m * self.tiles_n * self.bm * self.bn + 16)
+        self.arrays[other]["offset"] = self.pick(0, 0, 1, 4)
+        stride = self.tiles_n * self.bn
+        mask = f", mask=(rm[:, None] < {self.parameter('M', self.m)}) & (rn[None, :] < {self.parameter('N', self.n)}), other=0"
+        self.put(f"acc += tl.load({other} + rm[:, None] * {stride} + rn[None, :]{self.pick('', mask)})")
+
+    def shares_summed(self):
+        """The sums of a batch, as of shares of K."""
+        places = f"rm[:, None] * {self.tiles_n * self.bn} + rn[None, :]"
+        out = self.array(f"out_shares_{self.sums}", self.sums, self.tiles_m * self.tiles_n * self.bm * self.bn, "zero")
+        self.put(f"tl.store({out} + {places}, tl.{self.pick('sum', 'sum', 'max')}(acc, 0))")
+
     def stored(self):
-        shape = (self.bm, self.bn)
-        type_ = self.sums
-        value = "acc"
+        if not self.batched and self.chance(.4):
+            self.epilogue()
+        if self.batched and self.chance(.5):
+            self.shares_summed()
+        type_, value = self.sums, "acc"
         if self.sums == "float32" and self.chance(.3):
             type_, value = "float16", "tl.minimum(tl.maximum(acc, -64.0), 64.0).to(tl.float16)"
         distance = self.n + self.pick(0, 1, 5)
@@ -219,7 +273,7 @@ class ProductNest(Memory):
             mask = "(rm[None, :, None] < %s) & (rn[None, None, :] < %s)"
         else:
             places, mask = f"rm[:, None] * {stride} + rn[None, :]", "(rm[:, None] < %s) & (rn[None, :] < %s)"
-        if self.exact and self.chance(.1) and not self.batched and type_ == "int32":
+        if self.exact and self.chance(.1) and not self.batched and type_ != "float16":
             return self.put(f"tl.atomic_add({out} + {places}, {value})")
         options = ", mask=" + mask % (self.parameter("M", self.m), self.parameter("N", self.n)) if not self.exact else ""
         self.put(f"tl.store({out} + {places}, {value}{options})")

@@ -8,7 +8,7 @@ import numpy as np
 from accesses import (Memory, Pointer, advance, atomic_add, atomic_and, atomic_cas, atomic_max, atomic_min, atomic_or,  # noqa: F401
                       atomic_xchg, atomic_xor, debug_barrier, load, make_block_ptr, make_tensor_descriptor, store)
 from assembly import inline_asm_elementwise  # noqa: F401
-from element_types import BY_NAME, TF32, Undecided, bfloat16, float32, int1, int32, round_to, uint32
+from element_types import BY_NAME, TF32, Undecided, bfloat16, common, float32, int1, int32, round_to, uint32
 from values import (Tile, add, as_shape, as_value, broadcast_to, cast, convert, is_number, number, operands, trans,  # noqa: F401
                     unit_of)
 
@@ -70,6 +70,12 @@ def gather(x, index, axis):
         raise Undecided("an index out of bounds")
     return x.moved(lambda v: np.take_along_axis(v, index.value.astype(np.int64), axis))
 
+
+def multiple_of(x, values):
+    return x
+
+
+max_contiguous = max_constancy = multiple_of
 
 # ---- Elementwise
 
@@ -358,9 +364,12 @@ def cdiv(x, y):
 
 
 def for_range(*bounds, **options):
-    """range and tl.range: the numbers of a loop as values of the kernel."""
+    """range and tl.range: the numbers of a loop as values of the kernel, in the type in which its bounds meet."""
+    type_ = int32
+    for b in bounds:
+        type_ = common(type_, b.type) if isinstance(b, Tile) else type_
     for i in builtins.range(*(int(b) if not isinstance(b, Tile) else b.__index__() for b in bounds)):
-        yield Tile(int32, i)
+        yield Tile(type_, i)
 
 
 class Language:
