@@ -1,5 +1,6 @@
 #include "codegen/exec/nvptx.h"
 
+#include <llvm/Analysis/InstructionSimplify.h>
 #include <llvm/IR/InlineAsm.h>
 #include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/Support/raw_ostream.h>
@@ -12,6 +13,7 @@
 #include <map>
 
 #include "codegen/exec/nvptx_intrinsics.h"
+#include "codegen/exec/uniform_bytes.h"
 #include "codegen/lower/asm_block.h"
 #include "codegen/lower/hw.h"
 #include "runtime/base/check.h"
@@ -306,10 +308,37 @@ bool replace_special(llvm::Function& f, const HwInfo& row, const std::string& mo
   return true;
 }
 
+// Loads that no thread does give the values that they have where they are not done.
+void leave_out_absent_loads(llvm::Function& f, const Target& target) {
+  std::string modifiers;
+  const HwInfo* row = lower::hw_of_function(std::string_view(f.getName()), &modifiers);
+  if (!row || !f.isDeclaration() || f.use_empty() || row->effects != lower::Read || !row->assembly.starts_with('@'))
+    return;
+  const Assembly assembly = assembly_of(*row, target, modifiers);
+  const size_t results = assembly.num_results();
+  const auto predicate = unsigned(std::find(row->args.begin(), row->args.end(), HwType::I1) - row->args.begin());
+  for (llvm::User* user : llvm::make_early_inc_range(f.users())) {
+    auto& call = *llvm::cast<llvm::CallInst>(user);
+    const auto* done = llvm::dyn_cast<llvm::ConstantInt>(call.getArgOperand(predicate));
+    if (!done || !done->isZero()) continue;
+    llvm::IRBuilder<> b(&call);
+    llvm::Value* value = llvm::PoisonValue::get(call.getType());
+    for (size_t i = results; i < assembly.constraints.size(); ++i) {
+      if (!is_tied(assembly.constraints[i])) continue;
+      llvm::Value* part = call.getArgOperand(assembly.inputs[i - results]);
+      const unsigned at = unsigned(std::stoi(assembly.constraints[i]));
+      value = row->result_count ? b.CreateInsertValue(value, part, at) : part;
+    }
+    llvm::replaceAndRecursivelySimplify(&call, value);
+  }
+}
+
 }  // namespace
 
 int insert_ptx(llvm::Module& module, const Target& target) {
   int ptx = target.ptx;
+  for (llvm::Function& f : module) leave_out_absent_loads(f, target);
+  convert_uniform_bytes(module);
   for (llvm::Function& f : llvm::make_early_inc_range(module)) {
     if (auto block = lower::asm_of_function(f); block && f.isDeclaration()) {
       ptx = std::max(ptx, lower::ptx_version_of_asm(block->text));

@@ -441,5 +441,44 @@ def kernel(out_ptr, x: tl.float8e4nv):
   }
 }
 
+constexpr const char* kUniform = R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def masked_off(out, a, b):
+    m, n = tl.arange(0, 32)[:, None], tl.arange(0, 32)[None, :]
+    y = tl.load(b + m * 32 + n, mask=n < 0, other=-2.0)
+    tl.store(out + m * 32 + n, tl.dot(tl.load(a + m * 32 + n), y))
+
+@triton.jit
+def of_argument(out, bits):
+    n = tl.arange(0, 128)
+    bytes = tl.where(n % 4 == 0, bits & 255, tl.where(n % 4 == 1, bits >> 8 & 255, tl.where(n % 4 == 2, bits >> 16 & 255, bits >> 24)))
+    tl.store(out + n, bytes.to(tl.uint8).to(tl.float8e4nv, bitcast=True).to(tl.float16))
+)";
+
+// Numbers that all threads share, as constants and as arguments.
+TEST(Float8Kernels, NumbersThatThreadsShare) {
+  const Program program = Program::parse(kUniform, "uniform.py");
+  std::vector<float8e4nv> a(32 * 32);
+  for (size_t i = 0; i < a.size(); ++i) a[i] = float8e4nv(float(int(i * 7 % 13) - 6));
+  constexpr uint32_t kBits = 0x40483839;
+  for (auto& device : devices()) {
+    Buffer da(*device, a), sums(*device, 4 * a.size()), numbers(*device, 2 * 128);
+    program.kernel("masked_off").launch(*device, {1}, {}, sums.as<float>(), da.as<float8e4nv>(), da.as<float8e4nv>());
+    const std::vector<float> got = sums.download<float>();
+    for (size_t row = 0; row < 32; ++row) {
+      float expected = 0;
+      for (size_t k = 0; k < 32; ++k) expected -= 2 * float(a[row * 32 + k]);
+      for (size_t column = 0; column < 32; ++column) ASSERT_EQ(got[row * 32 + column], expected) << row;
+    }
+    program.kernel("of_argument").launch(*device, {1}, {.num_warps = 1}, numbers.as<float16>(), int32_t(kBits));
+    const std::vector<float16> of_bytes = numbers.download<float16>();
+    for (size_t i = 0; i < of_bytes.size(); ++i)
+      ASSERT_EQ(float(of_bytes[i]), float(float8e4nv::of_bits(uint8_t(kBits >> (8 * (i % 4)))))) << i;
+  }
+}
+
 }  // namespace
 }  // namespace tegula

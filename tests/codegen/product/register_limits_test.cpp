@@ -58,8 +58,7 @@ TEST(RegisterLimits, EachInstructionFits) {
         const ArgType in{.elem = elem, .pointer = true, .divisible_by = 16};
         const ArgType out{.elem = Elem::F32, .pointer = true, .divisible_by = 16};
         const ArgType depth{.elem = Elem::I32, .divisible_by = 64};
-        LaunchOptions options{
-            .num_warps = limit.num_warps, .num_stages = 2, .maxnreg = limit.maxnreg};
+        LaunchOptions options{.num_warps = limit.num_warps, .num_stages = 2, .maxnreg = limit.maxnreg};
         options.constexprs = {{"M", limit.rows}, {"N", limit.columns}};
         const std::vector<ArgType> types{out, in, in, in, depth};
         const KernelImage image = program.kernel(limit.kernel).compile(types, options, target);
