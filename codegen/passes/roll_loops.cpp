@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -23,6 +24,7 @@
 #include "codegen/analysis/op_cost.h"
 #include "codegen/ir/builder.h"
 #include "codegen/ir/flow.h"
+#include "codegen/ir/pointer_set.h"
 #include "codegen/passes/constant_fold.h"
 #include "codegen/passes/passes.h"
 #include "runtime/base/check.h"
@@ -143,7 +145,7 @@ struct Place {
 // An op of the block that is no constant.
 struct Item {
   Position at;
-  std::vector<Node> nodes;
+  size_t nodes = 0, end = 0;      ///< its nodes among those of all items
   uint64_t form = 0, origin = 0;  ///< what it looks like; and what it follows from does
   double cost = 0;
 };
@@ -195,20 +197,22 @@ class BlockRoller {
     for (auto it = block_.ops.begin(); it != block_.ops.end(); ++it) {
       Op& op = **it;
       if (op.opcode == Opcode::Constant) continue;
-      Item item{it, {}};
-      add_nodes(op, false, item.nodes);
+      Item item{it, nodes_.size()};
+      add_nodes(op, false, nodes_);
+      item.end = nodes_.size();
       Hash hash;
       add_op(hash, op);
       // What may not repeat looks like nothing else.
       if (!may_repeat(op)) hash.add(items_.size() + 1);
       item.form = hash.bits();
       item.cost = instructions(op, threads_);
-      for (size_t n = 0; n < item.nodes.size(); ++n) add_places(*item.nodes[n].op, n);
-      items_.push_back(std::move(item));
+      for (size_t n = item.nodes; n < item.end; ++n) add_places(*nodes_[n].op, n - item.nodes);
+      items_.push_back(item);
     }
     for (size_t t = 0; t < items_.size(); ++t)
-      for (const Node& node : items_[t].nodes)
-        for (const Value* v : node.op->operands) last_use_[v] = t;
+      for (const Node& node : nodes(t))
+        for (const Value* v : node.op->operands)
+          if (v) last_use_[v] = t;
     find_origins();
   }
 
@@ -219,17 +223,19 @@ class BlockRoller {
       for (const auto& arg : region->args) places_[arg.get()] = {items_.size(), node, number++};
   }
 
-  const Place* place_of(const Value* v) const {
-    auto it = places_.find(v);
-    return it == places_.end() ? nullptr : &it->second;
+  std::span<const Node> nodes(size_t item) const {
+    return std::span(nodes_).subspan(items_[item].nodes, items_[item].end - items_[item].nodes);
   }
+  Op& op(size_t item) const { return **items_[item].at; }
+
+  const Place* place_of(const Value* v) const { return v ? places_.get(v) : nullptr; }
 
   void find_origins() {
     for (Item& item : items_) item.origin = item.form;
     std::vector<uint64_t> next(items_.size());
     std::vector<size_t> sources, ends;  // the items that operands come from, item by item
     for (const Item& item : items_) {
-      for (const Value* v : item.nodes[0].op->operands)
+      for (const Value* v : (*item.at)->operands)
         if (const Place* place = place_of(v)) sources.push_back(place->item);
       ends.push_back(sources.size());
     }
@@ -295,7 +301,7 @@ class BlockRoller {
     for (size_t copy = 0; copy < run.copies; ++copy) {
       const size_t begin = run.begin + copy * run.period;
       for (size_t t = begin; t < begin + run.period; ++t)
-        for (const auto& result : items_[t].nodes[0].op->results)
+        for (const auto& result : op(t).results)
           if (is_used_from(begin + 2 * run.period, result.get())) return copy;
     }
     return run.copies;
@@ -305,11 +311,11 @@ class BlockRoller {
   size_t best_begin(size_t begin, size_t period) const {
     std::vector<double> handed(period + 1);  // differences, by where a copy would begin
     for (size_t t = begin + period; t < begin + 2 * period; ++t)
-      for (const auto& result : items_[t].nodes[0].op->results) {
-        auto use = last_use_.find(result.get());
-        if (use == last_use_.end()) continue;
+      for (const auto& result : op(t).results) {
+        const size_t* use = last_use_.get(result.get());
+        if (!use) continue;
         const double weight = double(result->type.num_elements());
-        for (size_t c = t + 1; c <= std::min(use->second, t + period); ++c) handed[(c - begin) % period] += weight;
+        for (size_t c = t + 1; c <= std::min(*use, t + period); ++c) handed[(c - begin) % period] += weight;
       }
     return begin + size_t(std::min_element(handed.begin(), handed.end() - 1) - handed.begin());
   }
@@ -329,17 +335,17 @@ class BlockRoller {
   bool match_copy(const Run& run, std::vector<Operand>& next) const {
     next.clear();
     for (size_t t = run.begin; t < run.begin + run.period; ++t) {
-      const std::vector<Node>&nodes = items_[t].nodes, &copied = items_[t + run.copies * run.period].nodes;
-      const std::vector<Node>& before = items_[t + (run.copies - 1) * run.period].nodes;
-      if (nodes.size() != copied.size()) return false;
-      for (size_t n = 0; n < nodes.size(); ++n) {
-        if (!same_form(*nodes[n].op, *copied[n].op)) return false;
-        for (size_t i = 0; i < nodes[n].op->operands.size(); ++i) {
+      const std::span<const Node> first = nodes(t), copied = nodes(t + run.copies * run.period);
+      const std::span<const Node> before = nodes(t + (run.copies - 1) * run.period);
+      if (first.size() != copied.size()) return false;
+      for (size_t n = 0; n < first.size(); ++n) {
+        if (!same_form(*first[n].op, *copied[n].op)) return false;
+        for (size_t i = 0; i < first[n].op->operands.size(); ++i) {
           Operand operand;
           if (run.copies > 1)
             operand = run.operands[next.size()];
           else
-            operand.first = nodes[n].op->operands[i];
+            operand.first = first[n].op->operands[i];
           if (!follow(operand, run, copied[n], i, before[n].op->operands[i])) return false;
           next.push_back(operand);
         }
@@ -418,14 +424,14 @@ class BlockRoller {
     for (const Type& type : types) body.add_arg(type);
     fill(run, each, carried, body);
     for (size_t i = 0; i < carried.size(); ++i) {
-      const Item& last = items_[carried[i].place.item + (rolled - 1) * run.period];
-      replaced[last.nodes[0].op->result(int(carried[i].place.number))] = loop->result(int(i));
+      const Op& last = op(carried[i].place.item + (rolled - 1) * run.period);
+      replaced[last.result(int(carried[i].place.number))] = loop->result(int(i));
     }
     move_ops(run, each, rolled, *loop, retired);
     Builder end(&body);
     std::vector<Value*> next;
     for (const Carried& c : carried)
-      next.push_back(items_[c.place.item + (each - 1) * run.period].nodes[0].op->result(int(c.place.number)));
+      next.push_back(op(c.place.item + (each - 1) * run.period).result(int(c.place.number)));
     end.create(Opcode::Yield, next);
     return true;
   }
@@ -455,7 +461,7 @@ class BlockRoller {
   bool leaves_alone(const Run& run, size_t rolled, const std::vector<Carried>& carried) const {
     const size_t behind = run.begin + run.copies * run.period;
     for (size_t t = run.begin; t < run.begin + rolled * run.period; ++t)
-      for (const auto& result : items_[t].nodes[0].op->results) {
+      for (const auto& result : op(t).results) {
         if (!is_used_from(behind, result.get())) continue;
         const Place* place = place_of(result.get());
         auto hands_on = [&](const Carried& c) { return c.place.in_next((rolled - 1) * run.period) == *place; };
@@ -471,7 +477,7 @@ class BlockRoller {
     for (size_t copy = 0; copy < each; ++copy) {
       size_t number = 0;
       for (size_t t = run.begin; t < run.begin + run.period; ++t)
-        for (const Node& node : items_[t + copy * run.period].nodes)
+        for (const Node& node : nodes(t + copy * run.period))
           for (Value*& v : node.op->operands) {
             const Operand& operand = run.operands[number++];
             if (operand.kind == Kind::Growing) {
@@ -526,15 +532,16 @@ class BlockRoller {
   }
 
   bool is_used_from(size_t item, const Value* v) const {
-    auto use = last_use_.find(v);
-    return use != last_use_.end() && use->second >= item;
+    const size_t* use = last_use_.get(v);
+    return use && *use >= item;
   }
 
   Block& block_;
   int64_t threads_;
   std::vector<Item> items_;
-  std::unordered_map<const Value*, Place> places_;
-  std::unordered_map<const Value*, size_t> last_use_;
+  PointerMap<Place> places_;
+  PointerMap<size_t> last_use_;
+  std::vector<Node> nodes_;  ///< of all items, in order
 };
 
 bool roll_block(Block& block, int64_t threads, ValueMap& replaced, std::vector<std::unique_ptr<Op>>& retired) {
