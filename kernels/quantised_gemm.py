@@ -110,9 +110,9 @@ def fills(config, named_args):
 
 
 def whole(configs, named_args):
-    """Those whose steps divide K, if there are several: loads without masks take fewer instructions."""
+    """Those whose steps divide K, if they are most: loads without masks take fewer instructions."""
     kept = [c for c in configs if named_args["K"] % c.kwargs["STEP"] == 0]
-    return kept if len(kept) > 2 else configs
+    return kept if 2 * len(kept) > len(configs) else configs
 
 
 def fitting(configs, named_args, **kwargs):
@@ -215,7 +215,8 @@ def multiply(acc, begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_pt
 @triton.jit
 def multiply_shares(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N, K, a_stride, b_stride, scales_stride, zeros_stride,
                     PACKED: tl.constexpr, GROUP: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-                    STEP: tl.constexpr, SHARES: tl.constexpr, STAGES: tl.constexpr, EVEN_K: tl.constexpr, SCALED: tl.constexpr):
+                    STEP: tl.constexpr, SHARES: tl.constexpr, STAGES: tl.constexpr, EVEN_K: tl.constexpr, EVEN_BLOCKS: tl.constexpr,
+                    SCALED: tl.constexpr):
     """The same with STEP / BLOCK_K products at a time, a batch whose sums are added up at the end: every SHARES of them are of as many
     warps, each of which has its operands in its registers as they come from memory, and PER products that follow each other along K.
 
@@ -224,7 +225,9 @@ def multiply_shares(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_
     side by side.
 
     sum((w - zero) a) = sum(w a) - zero sum(a): zeros are no matter of the weights. Sums of A are products, too, of a
-    matrix of ones, once for all rows of W."""
+    matrix of ones, once for all rows of W.
+
+    EVEN_BLOCKS: no product has columns behind K and before: a load of 16 bytes is there or is not, and takes one instruction."""
     TYPE: tl.constexpr = a_ptr.dtype.element_ty
     ELEMENT: tl.constexpr = b_ptr.dtype.element_ty
     FOUR_BITS: tl.constexpr = ELEMENT == tl.uint8
@@ -261,25 +264,27 @@ def multiply_shares(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_
     # Scales of a share begin where its first columns do.
     first_group = tl.reshape(tl.broadcast_to((first // GROUP if SCALED else first)[:, None, :], [BATCH, BLOCK_N, SLICES]), [ROWS])
     each_row = tl.reshape(tl.broadcast_to(tall_row[None, :], [BATCH, TALL]), [ROWS])
-    all_there = tl.full([ROWS, 1], True, tl.int1)
     scales_row = column_ptrs(scales_ptr, each_row, first_group, scales_stride)[:, None]
     zeros_row = zeros_ptr
     if zeros_ptr is not None:
         zeros_row = column_ptrs(zeros_ptr, each_row, first_group, zeros_stride)[:, None]
     for step in tl.range(begin, end, num_stages=STAGES):
+        there = tl.full([ROWS, 1], True, tl.int1) if EVEN_K else left > step * STEP
         if SCALED:
-            b = scaled_weights(b_row, scales_row, zeros_row, step * STEP, left - step * STEP, all_there, PACKED, TYPE, GROUP, BLOCK_K, EVEN_K)
+            b = scaled_weights(b_row, scales_row, zeros_row, step * STEP, left - step * STEP, there, PACKED, TYPE, GROUP, BLOCK_K, EVEN_BLOCKS)
         else:
-            b = plain_weights(b_row, step * STEP, left - step * STEP, PACKED, TYPE, BLOCK_K, EVEN_K)
+            b = plain_weights(b_row, step * STEP, left - step * STEP, there, PACKED, TYPE, BLOCK_K, EVEN_BLOCKS)
         if BY_GROUP:
             group = step * (BATCH * SLICES) + of_share
-            there = tl.full([PER, SHARES, TALL], True, tl.int1) if EVEN_K else tl.broadcast_to((group + then) * GROUP < K, [PER, SHARES, TALL])
-            scale = tl.reshape(load_factors(column_ptrs(scales_ptr, tall_row[None, None, :], group, scales_stride, then), there), [BATCH, TALL])
+            known = tl.full([PER, SHARES, TALL], True, tl.int1) if EVEN_K else tl.broadcast_to((group + then) * GROUP < K, [PER, SHARES, TALL])
+            scale = tl.reshape(load_factors(column_ptrs(scales_ptr, tall_row[None, None, :], group, scales_stride, then), known), [BATCH, TALL])
             if zeros_ptr is not None:
-                zero = load_numbers(column_ptrs(zeros_ptr, tall_row[None, None, :], group, zeros_stride, then), there).to(tl.float32)
+                zero = load_numbers(column_ptrs(zeros_ptr, tall_row[None, None, :], group, zeros_stride, then), known).to(tl.float32)
                 less = tl.reshape(zero, [BATCH, TALL])
         if EVEN_K:
             a = tl.load(a_ptrs)
+        elif EVEN_BLOCKS:
+            a = tl.load(a_ptrs, mask=a_left > step * STEP, other=0.0)
         else:
             a = tl.load(a_ptrs, mask=depth < a_left - step * STEP, other=0.0)
         b = tl.reshape(in_fragments(b, FOUR_BITS), [BATCH, TALL, BLOCK_K])
@@ -407,12 +412,13 @@ def are_many(args):
     "TOGETHER": are_many,
     "BLOCK_K": lambda args: columns_at_once(args),
     "EVEN_K": lambda args: args["K"] % (args["STEP"] if args["SHARES"] > 0 else columns_at_once(args)) == 0,
+    "EVEN_BLOCKS": lambda args: args["K"] % columns_at_once(args) == 0,
 })
 @triton.jit
 def quantised_gemm(out_ptr, a_ptr, b_ptr, scales_ptr, zeros_ptr, bias_ptr, M, N, K, out_stride, a_stride, b_stride, scales_stride,
                    zeros_stride, m_class, partials_ptr, counters_ptr, EPILOGUE: tl.constexpr, PACKED: tl.constexpr, GROUP: tl.constexpr,
                    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, STEP: tl.constexpr, PROGRAMS: tl.constexpr, STAGES: tl.constexpr, SHARES: tl.constexpr,
-                   BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr, SCALED: tl.constexpr, TOGETHER: tl.constexpr):
+                   BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr, EVEN_BLOCKS: tl.constexpr, SCALED: tl.constexpr, TOGETHER: tl.constexpr):
     """About PROGRAMS programs a multiprocessor, a multiple of the number of tiles; 0: one a tile. They leave the tile's counters at zero.
     Where SHARES divide K, BLOCK_M is M at least."""
     PARTS: tl.constexpr = min(BLOCK_N, 16)
@@ -442,7 +448,7 @@ def quantised_gemm(out_ptr, a_ptr, b_ptr, scales_ptr, zeros_ptr, bias_ptr, M, N,
                            zeros_stride, PACKED, GROUP, BLOCK_N, BLOCK_K, STAGES, EVEN_K)
     elif SHARES > 0:
         acc = multiply_shares(begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N, K, a_stride, b_stride, scales_stride,
-                              zeros_stride, PACKED, GROUP, BLOCK_M, BLOCK_N, BLOCK_K, STEP, SHARES, STAGES, EVEN_K, SCALED)
+                              zeros_stride, PACKED, GROUP, BLOCK_M, BLOCK_N, BLOCK_K, STEP, SHARES, STAGES, EVEN_K, EVEN_BLOCKS, SCALED)
     else:
         acc = multiply(tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32), begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N,
                        K, a_stride, b_stride, scales_stride, zeros_stride, PACKED, GROUP, BLOCK_M, BLOCK_N, BLOCK_K, STAGES, EVEN_K, SCALED)

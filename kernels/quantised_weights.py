@@ -336,13 +336,14 @@ def plain_bytes(w, TYPE: tl.constexpr):
 
 
 @triton.jit
-def plain_weights(w_row, first, left, PACKED: tl.constexpr, TYPE: tl.constexpr, BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr):
-    """Columns from `first` on, `left` of which exist, of rows that begin at w_row, R x 1, as TYPE: in units as unit() says."""
+def plain_weights(w_row, first, left, there, PACKED: tl.constexpr, TYPE: tl.constexpr, BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr):
+    """Columns from `first` on, `left` of which exist, of rows that begin at w_row and are there or not, R x 1, as TYPE: in units as unit()
+    says. EVEN_K: all columns exist of rows that are there."""
     ELEMENT: tl.constexpr = w_row.dtype.element_ty
     if ELEMENT == tl.uint8:
         at = tl.arange(0, BLOCK_K // 8)[None, :]
         words = w_row.to(tl.pointer_type(tl.int32)) + first // 8 + at
-        word = tl.load(words) if EVEN_K else tl.load(words, mask=8 * at < left, other=0)
+        word = tl.load(words, mask=there if EVEN_K else 8 * at < left, other=0)
         if PACKED == "e2m1":
             code = word[:, :, None] >> 4 * tl.arange(0, 8)[None, None, :] & 15
             return tl.reshape(value_of(code, PACKED), [word.shape[0], BLOCK_K]).to(TYPE)
@@ -351,7 +352,7 @@ def plain_weights(w_row, first, left, PACKED: tl.constexpr, TYPE: tl.constexpr, 
             return in_order(p0, p1, p2, p3, TYPE)
     else:
         at = tl.arange(0, BLOCK_K)[None, :]
-        w = tl.load(w_row + first + at) if EVEN_K else tl.load(w_row + first + at, mask=at < left, other=0.0)
+        w = tl.load(w_row + first + at, mask=there if EVEN_K else at < left, other=0.0)
         return plain_bytes(w, TYPE) if ELEMENT == tl.int8 else w.to(TYPE)
 
 
