@@ -76,14 +76,19 @@ int64_t registers_live(const Func& func) {
 
 // Removes loads that all programs have in common, unless all are: caches have these, so that the wait is short.
 void leave_common(const Func& func, std::vector<Op*>& loads) {
-  const AxisAnalysis axis(func);
-  const CostInputs inputs;
-  const LaunchValues values(func, axis, inputs);
-  auto own = [&](const Op* load) { return values.depends_on_program(load->operand(0)); };
-  if (std::any_of(loads.begin(), loads.end(), own)) std::erase_if(loads, [&](const Op* load) { return !own(load); });
+  std::vector<Op*> own = loads;
+  erase_common(func, own);
+  if (!own.empty()) loads = std::move(own);
 }
 
 }  // namespace
+
+void erase_common(const Func& func, std::vector<Op*>& loads) {
+  const AxisAnalysis axis(func);
+  const CostInputs inputs;
+  const LaunchValues values(func, axis, inputs);
+  std::erase_if(loads, [&](const Op* load) { return !values.depends_on_program(load->operand(0)); });
+}
 
 int64_t fit_slots(const Func& func, ScratchSizes& sizes, const Target& target, Stores stores, int64_t wanted) {
   SharedNeeds needs(func, sizes);

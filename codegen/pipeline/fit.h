@@ -42,4 +42,7 @@ bool fits_around(const ir::Func& func, ScratchSizes& sizes, const Target& target
 int fit_loads(const ir::Func& func, const Target& target, const ir::Op& loop, std::vector<ir::Op*>& loads,
               int64_t wanted, bool all);
 
+/// Removes loads that all programs have in common.
+void erase_common(const ir::Func& func, std::vector<ir::Op*>& loads);
+
 }  // namespace tegula

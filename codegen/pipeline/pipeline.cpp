@@ -125,7 +125,8 @@ class LoopPipeliner {
 
   // How many iterations ahead those of the loads are that stay in registers. Beside products they are copied to places
   // where registers do not hold them, or only those of the next iteration, from which operands are stored an iteration
-  // ahead, or where they take more than a few and the loop does not say itself how many iterations are under way.
+  // ahead, or where they take more than a few and the loop does not say itself how many iterations are under way. What
+  // all programs read leaves the registers to others and stays where it is, as caches have it.
   int run_loads_ahead(LoopSchedule& schedule, bool all) {
     const std::vector<Op*> loads = schedule.loads;
     const int64_t wanted = wanted_ahead(loads, all);
@@ -139,8 +140,10 @@ class LoopPipeliner {
     for (const Op* load : schedule.loads) held += is_small_load(*load) ? 0 : ahead * register_bytes(*load);
     constexpr int64_t kFew = 64;
     std::vector<Op*> left = loads;
-    if (ahead >= needed && (all || held <= kFew))
+    if (ahead >= needed && (all || held <= kFew)) {
       std::erase_if(left, [&](Op* load) { return std::ranges::find(schedule.loads, load) != schedule.loads.end(); });
+      erase_common(func_, left);
+    }
     if (left.empty() || !copy_loads(schedule, left)) return ahead;
     schedule.loads = loads;
     std::erase_if(schedule.loads, [&](Op* load) { return copied_loads_->replaced(load); });

@@ -11,6 +11,7 @@
 #include "dsl/tegula.h"
 #include "runtime/base/float16.h"
 #include "tests/codegen/lower/dot_support.h"
+#include "tests/codegen/lower/ptx_support.h"
 #include "tests/devices.h"
 
 namespace tegula {
@@ -216,6 +217,25 @@ TEST(CopiedLoads, RunAheadInSharedMemory) {
 
 // They fit the registers of one iteration, and take more of them than other programs could do without.
 TEST(CopiedLoads, LeaveRegistersToOtherPrograms) { EXPECT_EQ(count(image({}, false, 32).ptx, "ld.global"), 0u); }
+
+// Registers hold each program's own part ahead; what all programs read is in a cache. Blocks of K that are there or are
+// not take no more instructions than those of steps that divide K.
+TEST(CopiedLoads, LeaveWhatAllProgramsReadInPlace) {
+  for (const char* even : {"EVEN_K=1", "EVEN_K=0"}) {
+    const std::string arguments = fmt::format(
+        "out_ptr=*f16 a_ptr=*f16 b_ptr=*u8 scales_ptr=*f16 zeros_ptr=*u8=0 bias_ptr=*f16=0 partials_ptr=*f32 "
+        "counters_ptr=*i32 EPILOGUE=none PACKED=int4 GROUP=128 BLOCK_M=2 BLOCK_N=8 STEP=2048 PROGRAMS=0 STAGES=2 "
+        "SHARES=4 BLOCK_K=128 {} EVEN_BLOCKS=1 SCALED=0 TOGETHER=0",
+        even);
+    kernel_texts::Specialisation weights =
+        kernel_texts::specialisation({"kernels/quantised_gemm.py", "quantised_gemm", arguments.c_str(), 4}, 4);
+    weights.options.maxnreg = 128;
+    const std::string ptx = weights.kernel.compile(weights.types, weights.options, "sm_90a").ptx;
+    EXPECT_EQ(count(ptx, "cp.async"), 0u) << even;
+    EXPECT_EQ(count(ptx, "ld.global.b32"), 0u) << even;
+    EXPECT_GE(count(ptx, "ld.global.v4"), 8u) << even;
+  }
+}
 
 TEST(CopiedLoads, ByThreadsAreNotBesideBulkStores) {
   std::string why_not;
