@@ -56,11 +56,11 @@ llvm::Constant* converted(const llvm::ConstantInt& word, llvm::Type* type) {
 // The word, summed up of its halves: dp2a has no uniform form.
 llvm::Value* in_own_register(llvm::IRBuilder<>& b, llvm::Value* word) {
   llvm::Type* type = word->getType();
-  auto* assembly = llvm::InlineAsm::get(
-      llvm::FunctionType::get(type, {type}, false),
-      "{ .reg .b32 low, high; dp2a.lo.u32.u32 low, $1, 1, 0; dp2a.lo.u32.u32 high, $1, 256, 0; "
-      "prmt.b32 $0, low, high, 0x5410; }",
-      "=r,r", false);
+  auto* assembly =
+      llvm::InlineAsm::get(llvm::FunctionType::get(type, {type}, false),
+                           "{ .reg .b32 low, high; dp2a.lo.u32.u32 low, $1, 1, 0; dp2a.lo.u32.u32 high, $1, 256, 0; "
+                           "prmt.b32 $0, low, high, 0x5410; }",
+                           "=r,r", false);
   llvm::CallInst* result = b.CreateCall(assembly, {word});
   result->setDoesNotAccessMemory();
   result->setDoesNotThrow();
