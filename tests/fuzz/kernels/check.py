@@ -33,6 +33,8 @@ def numbers_of(seed, type_, fill, length):
     if t.is_float:
         values = random.integers(-15, 16, length) / random.choice([1, 2, 4])
         return values if t.digits >= 4 else round_to(values, t)
+    if t.kind == "b":
+        return random.random(length) < .6
     return random.integers(0 if t.kind == "u" else -20, 100 if random.random() < .5 else 6, length)
 
 

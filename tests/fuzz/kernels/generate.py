@@ -4,6 +4,7 @@ in straight lines, loops and branches, and stores all that it has at its end."""
 import math
 import random
 
+from formats import ScaledProducts
 from memory import BITS, FLOAT8, FLOATS, INTEGERS, Memory
 from nests import ProductNest
 from products import ProductLoop
@@ -33,7 +34,7 @@ COMMUTATIVE_PAIRS = ["largest_of_pairs", "sums_and_bits"]  # reductions take ele
 PAIRS = COMMUTATIVE_PAIRS + ["affine", "count_and_last"]
 
 
-class Kernel(Memory, Statements, Walks):
+class Kernel(Memory, Statements, Walks, ScaledProducts):
     """A kernel being written."""
 
     def __init__(self, seed):
@@ -193,6 +194,8 @@ class Kernel(Memory, Statements, Walks):
         found = self.known(shape, ["int1"])
         if found and self.chance(.5):
             return self.random.choice(found)[0]
+        if self.walks and self.chance(.1):
+            return self.loaded_truth(shape)
         type_ = self.pick(*self.types)
         left, right = self.tile(shape, type_, 0), self.pick(self.literal(type_), self.tile(shape, type_, 0))
         return f"({left} {self.pick('<', '>', '==', '!=', '<=')} {right})"
@@ -461,7 +464,7 @@ class Kernel(Memory, Statements, Walks):
         if nest and kind < .3:
             return self.branch(nest)
         if self.products and kind < .5:
-            return self.product()
+            return self.scaled_product() if self.walks and self.chance(.3) else self.product()
         if kind < .6:
             return self.along_an_axis()
         if kind < .67:

@@ -1,5 +1,6 @@
 """What random kernels read and write: arrays, places in them, masks, and the text of loads."""
 
+import math
 import random
 
 from indices import Indices
@@ -69,6 +70,7 @@ class Memory(Indices):
 
     def places_within(self, area, shape, loads=True):
         """Offsets below `area`, which holds more elements than the tile has."""
+        assert math.prod(shape) <= area
         while True:
             places, number = self.places(shape, loads)
             if number <= area:

@@ -18,7 +18,7 @@ class ProductNest(Memory):
         self.sums = "int32" if self.kind == "int8" else "float32"
         self.warps = self.pick(1, 2, 4, 4, 4, 8, 8, 16)
         self.batched = self.chance(.1)
-        self.nest = self.pick("one", "one", "tiles", "tiles", "twice", "rows", "inner") if not self.batched else "one"
+        self.nest = self.pick("one", "one", "tiles", "tiles", "twice", "rows", "inner", "taken") if not self.batched else "one"
         self.batch = self.pick(1, 2, 4) if self.batched else 1
         while True:
             self.bm, self.bn = (self.pick(16, 32, 64, 64, 128, *([8, 48, 96, 192, 256, 512] if self.chance(.15) else []))
@@ -34,7 +34,7 @@ class ProductNest(Memory):
         self.m = self.tiles_m * self.bm - (0 if self.exact else self.pick(0, 1, 5, self.bm // 2, 8))
         self.n = self.tiles_n * self.bn - (0 if self.exact else self.pick(0, 1, 3, self.bn // 2, 8))
         self.k = max(0, self.steps * self.bk - (0 if self.exact else self.pick(0, 0, 1, 7, self.bk // 2, 16)))
-        self.programs = self.pick(1, 2, 3) if self.nest == "tiles" else self.tiles_m * self.tiles_n
+        self.programs = self.pick(1, 2, 3) if self.nest in ("tiles", "taken") else self.tiles_m * self.tiles_n
         self.masked = self.k % self.bk != 0
 
     def put(self, *lines):
@@ -189,7 +189,7 @@ class ProductNest(Memory):
             forms += [f"acc = acc * 0.5 + {dot}", f"acc += {dot} * 0.25", f"acc = tl.maximum({dot}, acc)"]
         if self.chance(.1):
             table = self.array("in_int32", "int32", 4096)
-            self.put(f"if {self.pick('k % 2 == 0', f'tl.load({table} + k) > 0', 'k > 0', 'pid == 0')}:", f"    {forms[0]}")
+            self.put(f"if {self.pick('k % 2 == 0', f'tl.load({table} + k) > 0', 'k > 0', f'{self.program} == 0')}:", f"    {forms[0]}")
         else:
             self.put(self.pick(*forms))
         if a == "a" and self.kind not in FLOAT8 and not self.batched and self.chance(.25):
@@ -322,6 +322,16 @@ class ProductNest(Memory):
             self.depth += 1
             self.tile_numbers("tile")
             self.tile()
+            self.depth -= 1
+        elif self.nest == "taken":  # the next one that no program has: by which program is not known
+            self.program = "tile_m"
+            counter = self.array("counter", "int32", 4, "zero")
+            taken = f"tile = tl.atomic_add({counter}, 1)"
+            self.put(taken, f"while tile < {self.parameter('tiles', self.tiles_m * self.tiles_n)}:")
+            self.depth += 1
+            self.tile_numbers("tile")
+            self.tile()
+            self.put(taken)
             self.depth -= 1
         elif self.nest == "rows":  # a program has a column of tiles
             self.programs = self.tiles_n

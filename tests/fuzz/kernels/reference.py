@@ -8,8 +8,8 @@ import numpy as np
 from accesses import (Memory, Pointer, advance, atomic_add, atomic_and, atomic_cas, atomic_max, atomic_min, atomic_or,  # noqa: F401
                       atomic_xchg, atomic_xor, debug_barrier, load, make_block_ptr, make_tensor_descriptor, store)
 from assembly import inline_asm_elementwise  # noqa: F401
-from element_types import BY_NAME, TF32, Undecided, bfloat16, common, float32, int1, int32, round_to, uint32
-from values import (Tile, add, as_shape, as_value, broadcast_to, cast, convert, is_number, number, operands, trans,  # noqa: F401
+from element_types import BY_NAME, TF32, Undecided, bfloat16, common, float32, float8_values, int1, int32, round_to, uint32
+from values import (Tile, add, as_shape, as_value, broadcast_to, cast, convert, is_number, number, operands, rounded, trans,  # noqa: F401
                     unit_of)
 
 # ---- Making and moving
@@ -354,6 +354,36 @@ def dot(x, y, acc=None, input_precision=None, out_dtype=None, max_num_imprecise_
     small = lowest_bit(x.value) * lowest_bit(y.value)
     sums = Sums(value, bound, sizes, small, 13 if x.type.is_float8 else 22, x.shape[-1])
     return sums if acc is None else sums.begun_with(acc)
+
+
+E2M1 = np.array([0, .5, 1, 1.5, 2, 3, 4, 6])
+FORMATS = {"e4m3": BY_NAME["float8e4nv"], "e5m2": BY_NAME["float8e5"], "bf16": bfloat16, "fp16": BY_NAME["float16"]}
+
+
+def unpacked(x, format_, axis):
+    """An operand in the type of its format; those of 4 bits, two in a byte along the axis, in bfloat16."""
+    if format_ == "e2m1":
+        codes = np.stack([x.value & 15, x.value >> 4], axis + 1)
+        codes = codes.reshape([2 * n if a == axis else n for a, n in enumerate(x.shape)])
+        return Tile(bfloat16, np.where(codes & 8, -1, 1) * E2M1[codes & 7])
+    return x if x.type.is_float else Tile(FORMATS[format_], float8_values(FORMATS[format_])[x.value])
+
+
+def dot_scaled(lhs, lhs_scale, lhs_format, rhs, rhs_scale, rhs_format, acc=None, lhs_k_pack=True, rhs_k_pack=True):
+    x, y = unpacked(lhs, lhs_format, 1 if lhs_k_pack else 0), unpacked(rhs, rhs_format, 0 if rhs_k_pack else 1)
+    plain = x.type.is_float8 and y.type.is_float8 and lhs_scale is None and rhs_scale is None
+    if not plain:
+        type_ = BY_NAME["float16"] if "fp16" in (lhs_format, rhs_format) else bfloat16
+        x, y = convert(x, type_), convert(y, type_)
+    if lhs_scale is not None:
+        x = scaled(x, np.repeat(2.0**(lhs_scale.value.astype(int) - 127), 32, axis=1))
+    if rhs_scale is not None:
+        y = scaled(y, np.repeat(2.0**(rhs_scale.value.astype(int) - 127), 32, axis=1).T)
+    return dot(x, y, acc)
+
+
+def scaled(x, by):
+    return rounded(x.value * by, x.slack, x.type)
 
 
 # ---- Programs

@@ -256,6 +256,30 @@ class Walks:
         self.put(f"{name} = tl.flip(tl.sort({source}), {len(shape) - 1})")
         self.note(name, shape, type_)
 
+    def combined_floats(self):
+        """Extremes of floats by a function, along an axis."""
+        found = self.known(types=["float16", "float32", "float64"])
+        if not found:
+            return self.assign()
+        source, shape, type_ = self.random.choice(found)
+        name, axis, combine = self.new_name("r"), self.random.randrange(len(shape)), self.helper(self.pick("largest", "later"))
+        less = shape[:axis] + shape[axis + 1:]
+        if less and combine == "largest" and self.chance(.5):
+            self.put(f"{name} = tl.reduce({source}, {axis}, {combine})")
+            return self.note(name, less, type_)
+        self.put(f"{name} = tl.associative_scan({source}, {axis}, {combine}{self.pick('', ', reverse=True')})")
+        self.note(name, shape, type_)
+
+    def counted_elements(self):
+        """A histogram, of some of the elements perhaps."""
+        found = [t for t in self.known(types=INTEGERS) if len(t[1]) == 1]
+        if not found:
+            return self.assign()
+        source, shape, _ = self.random.choice(found)
+        name, bins = self.new_name("h"), self.pick(8, 32, 64, 128)
+        self.put(f"{name} = tl.histogram({source}, {bins}{self.pick('', f', mask={self.mask(shape)}')})")
+        self.note(name, (bins, ), "int32")
+
     def early_end(self):
         """The end of some programs."""
         if self.depth > 1 or self.chance(.5):
@@ -264,4 +288,5 @@ class Walks:
         self.put(f"if {self.pick('pid == 1', 'pid > 0', f'tl.load({table} + pid) > 1', '(n > m) & (pid != 0)')}:", "    return")
 
     def walking_statement(self):
-        self.pick(self.walk, self.walk, self.walk, self.walk, self.spread, self.thin, self.selected, self.early_end)()
+        self.pick(self.walk, self.walk, self.walk, self.walk, self.spread, self.thin, self.selected, self.early_end, self.combined_floats,
+                  self.counted_elements)()
