@@ -187,6 +187,7 @@ void Lowering::lower_body() {
     }
     if (!waited && !op->has(ir::Pure) && !shared_barrier) {
       b.SetCurrentDebugLocation(debug_->at(op->loc));
+      fetch_early(*op);
       wait_for_earlier();
       waited = true;
     }

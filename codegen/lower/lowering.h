@@ -231,6 +231,8 @@ class Lowering {
   /// The ops of the kernel's body in which concurrent programs traverse the same rows and columns.
   std::vector<const ir::Op*> loops_over_shared_reads() const;
   void let_next_start_if_short(const ir::Op& op);
+  /// Brings what loads from `first` on read of a loop's first iteration to the L2 cache, before the wait.
+  void fetch_early(const ir::Op& first);
   void find_first_exchange();
   // Initialises the barriers at which reductions over the blocks of a cluster wait.
   void set_up_exchanges();
@@ -266,5 +268,8 @@ int64_t barriers_of_reduction(const Lowering& l, const ir::Op& op);
 
 #define TEGULA_OP(Name, ...) void lower_##Name(Lowering& l, const ir::Op& op);
 #include "codegen/ir/ops.def"
+
+/// Brings what a load reads to the L2 cache.
+void fetch_load(Lowering& l, const ir::Op& load);
 
 }  // namespace tegula::lower

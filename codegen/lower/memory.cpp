@@ -325,6 +325,13 @@ void lower_Store(Lowering& l, const ir::Op& op) {
       [&] { return all(each); });
 }
 
+void fetch_load(Lowering& l, const ir::Op& load) {
+  const ir::Value *ptr = load.operand(0), *mask = load.operand(1);
+  const int n = Lowering::num_registers(ptr->type), width = std::min(access_width(load), n);
+  for (int r = 0; r < n; r += width)
+    if (Lowering::canonical_register(ptr->type, r) == r) l.hw("prefetch_l2", {l.get(ptr)[r], predicate(l, mask, r)});
+}
+
 namespace {
 
 constexpr int64_t kBarrierBytes = 8;

@@ -290,6 +290,7 @@ uint32_t emu_select_bytes(uint32_t low, uint32_t high, uint32_t selector) {
 }
 uint32_t emu_elect_lane(uint32_t) { return this_worker->fiber().thread % kLanes == 0; }
 void emu_prefetch_tensor_map(uint64_t, uint32_t) {}
+void emu_prefetch_l2(uint64_t, uint32_t) {}
 void emu_mbarrier_wait(uint32_t address, uint32_t parity, uint32_t site, uint32_t place) {
   wait_for_mbarrier(address, parity, {site, place});
 }

@@ -116,6 +116,28 @@ def product(c_ptr, a_ptr, b_ptr, k, tiles, ROWS: tl.constexpr, IN_TURN: tl.const
   }
 }
 
+// A loop's first loads of what each program has for itself are fetched ahead of the wait, 64 bytes a thread at most.
+// What all programs read, and the kernel ahead may have written, is not.
+TEST(LaunchOverlap, FetchesFirstLoadsOfProductsEarly) {
+  for (auto [rows, fetches] : {std::pair{8, 4}, {16, 0}}) {
+    const std::string arguments = fmt::format(
+        "out_ptr=*f16 a_ptr=*f16 b_ptr=*u8 scales_ptr=*f16 zeros_ptr=*u8=0 bias_ptr=*f16=0 partials_ptr=*f32 "
+        "counters_ptr=*i32 EPILOGUE=none PACKED=int4 GROUP=128 BLOCK_M=2 BLOCK_N={} STEP=2048 PROGRAMS=0 STAGES=2 "
+        "SHARES=4 BLOCK_K=128 EVEN_K=1 EVEN_BLOCKS=1 SCALED=0 TOGETHER=0",
+        rows);
+    kernel_texts::Specialisation weights =
+        kernel_texts::specialisation({"kernels/quantised_gemm.py", "quantised_gemm", arguments.c_str(), 4}, 4);
+    for (bool overlaps : {true, false}) {
+      weights.options.dependent_launch = overlaps;
+      const std::string ptx = weights.kernel.compile(weights.types, weights.options, "sm_90a").ptx;
+      const size_t wait = ptx.find("griddepcontrol.wait");
+      int found = 0;
+      for (size_t at = 0; (at = ptx.find("prefetch.global.L2", at)) != ptx.npos; ++at, ++found) EXPECT_LT(at, wait);
+      EXPECT_EQ(found, overlaps ? fetches : 0) << rows;
+    }
+  }
+}
+
 // A kernel without memory waits too, or others would overtake; on request nothing overlaps.
 TEST(LaunchOverlap, CanBeSwitchedOff) {
   const Kernel kernel = Program::parse("@triton.jit\ndef nothing(n):\n    return\n", "nothing.py").kernel("nothing");
