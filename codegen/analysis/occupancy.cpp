@@ -114,7 +114,6 @@ int64_t expected_registers(const Func& func) {
 }
 
 bool products_fit(const Func& func, int64_t registers) {
-  constexpr int64_t kBesideSums = 32;  // operands, addresses
   bool fit = true;
   walk(func.body, [&](const Op& op) {
     if (is_product(op)) fit &= family_of(op).registers(plan_of(op)) + kBesideSums <= registers;

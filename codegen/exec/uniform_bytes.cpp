@@ -10,6 +10,7 @@
 
 #include <string>
 
+#include "codegen/lower/asm_block.h"
 #include "codegen/lower/hw.h"
 #include "runtime/base/float16.h"
 #include "runtime/base/float8.h"
@@ -20,24 +21,31 @@ namespace {
 
 constexpr std::string_view kConversion = "cvt_f16x4_e4m3x4";
 
-// Whether a value may be the same in all threads: it follows from no load, no exchange and no thread's number.
+// Whether a value may be the same in all threads of a warp: not if it follows from a load, an exchange or a thread's
+// number, as far as we know. Who knows what users' assembly does; if it is pure, its arguments tell.
 class SharedValues {
  public:
   bool may_be(const llvm::Value* v) {
     const auto* i = llvm::dyn_cast<llvm::Instruction>(v);
     if (!i || !visited_.insert(i).second) return true;
-    if (llvm::isa<llvm::LoadInst>(i)) return false;
-    if (const auto* call = llvm::dyn_cast<llvm::CallInst>(i)) {
-      const llvm::Function* callee = call->getCalledFunction();
-      if (!callee) return false;
-      const lower::HwInfo* row = lower::hw_of_function(std::string_view(callee->getName()));
-      if (row ? row->effects != lower::Pure || row->name == "thread_id" : !callee->isIntrinsic()) return false;
-      return llvm::all_of(call->args(), [&](const llvm::Use& argument) { return may_be(argument); });
-    }
-    return llvm::all_of(i->operands(), [&](const llvm::Use& operand) { return may_be(operand); });
+    if (const auto* call = llvm::dyn_cast<llvm::CallInst>(i)) return may_be_result(*call);
+    return !llvm::isa<llvm::LoadInst>(i) && all(i->operands());
   }
 
  private:
+  template <class Values>
+  bool all(const Values& values) {
+    return llvm::all_of(values, [&](const llvm::Use& value) { return may_be(value); });
+  }
+
+  bool may_be_result(const llvm::CallInst& call) {
+    const llvm::Function* callee = call.getCalledFunction();
+    if (!callee) return true;
+    if (const auto block = lower::asm_of_function(*callee)) return !block->pure || all(call.args());
+    const lower::HwInfo* row = lower::hw_of_function(std::string_view(callee->getName()));
+    return !(row && (row->effects != lower::Pure || row->name == "thread_id")) && all(call.args());
+  }
+
   llvm::SmallPtrSet<const llvm::Instruction*, 16> visited_;
 };
 

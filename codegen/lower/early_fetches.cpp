@@ -1,5 +1,5 @@
-// What a kernel loads first is brought to the L2 cache while it waits for the kernels ahead of it: they may write it yet,
-// but all of them do so in that cache.
+// What a kernel loads first is brought to the L2 cache while it waits for the kernels ahead of it: they may write it
+// yet, but all of them do so in that cache.
 #include <unordered_set>
 #include <vector>
 
@@ -27,8 +27,7 @@ const ir::Op* next_loop(const ir::Func& func, const ir::Op& first) {
   bool begun = false;
   for (const auto& op : func.body.ops) {
     begun |= op.get() == &first;
-    if (begun && !op->regions.empty())
-      return op->opcode == ir::Opcode::For && has_products(*op) ? op.get() : nullptr;
+    if (begun && !op->regions.empty()) return op->opcode == ir::Opcode::For && has_products(*op) ? op.get() : nullptr;
   }
   return nullptr;
 }
@@ -58,8 +57,8 @@ bool is_repeatable(const ir::Op& op, const SharedPlan& shared) {
   }
 }
 
-// What has to be computed of the ops between the wait and the loop before the wait already, so that some loads' addresses
-// are known.
+// What has to be computed of the ops between the wait and the loop before the wait already, so that some loads'
+// addresses are known.
 class EarlyOps {
  public:
   EarlyOps(const SharedPlan& shared, std::unordered_set<const ir::Op*> between)

@@ -69,13 +69,13 @@ bool may_run_apart(const Func& func, const Op& loop) {
   return slots >= kEnoughSlots;
 }
 
-// Whether warpgroups may take turns from one product to the other (through the loop's end if it is ahead). What both
-// transpose in part stands outside: in its turn, a warpgroup would wait for the part of the other, which waits for its
-// own.
-bool may_take_turns(const Op& loop, const Op& from, const Op& to) {
-  const auto& ops = loop.regions[0]->ops;
-  auto at = std::find_if(ops.begin(), ops.end(), [&](const auto& op) { return op.get() == &from; });
-  for (; at->get() != &to; at = std::next(at) == ops.end() ? ops.begin() : std::next(at))
+// Whether warpgroups may take turns from the second product to the first one of the next iteration. What both transpose
+// in part stands outside: in its turn, a warpgroup would wait for the part of the other, which waits for its own.
+// (Products that overlap have no such operands.)
+bool may_turn_across_iterations(const ChainedProducts& products) {
+  const auto& ops = products.loop->regions[0]->ops;
+  auto at = std::find_if(ops.begin(), ops.end(), [&](const auto& op) { return op.get() == products.second; });
+  for (; at->get() != products.first; at = std::next(at) == ops.end() ? ops.begin() : std::next(at))
     if ((*at)->opcode == Opcode::SharedTranspose) return false;
   return true;
 }
@@ -125,8 +125,7 @@ std::vector<Transfer> schedule_chained_products(Func& func, int64_t registers) {
   for (ChainedProducts& products : all) {
     auto tell = [&](const char* what) { told.push_back({products.loop->loc, what, ""}); };
     const bool overlap = overlap_pays(products) && overlap_products(products, registers);
-    const Op &begin = overlap ? *products.first : *products.second, &end = overlap ? *products.second : *products.first;
-    const bool turns = func.num_warps() == 2 * kWarpsOfGroup && may_take_turns(*products.loop, begin, end);
+    const bool turns = func.num_warps() == 2 * kWarpsOfGroup && (overlap || may_turn_across_iterations(products));
     if (turns) overlap ? take_turns_in_iterations(products) : take_turns_across_iterations(products);
     if (overlap) tell("the first product of an iteration runs beside the second one of the last");
     if (turns) tell("two groups of warps multiply in turns");

@@ -19,7 +19,6 @@ using lower::Regs;
 
 constexpr const char* kName = "mma_sync";
 constexpr int kRows = 16, kColumns = 8;  // of an instruction
-constexpr int kLeastRegisters = 32;      // of a thread, without which ptxas takes no instruction
 
 std::string row_name(const MmaInstruction& x) { return fmt::format("mma_m16n8k{}_{}", x.k, x.types("_")); }
 
@@ -227,7 +226,7 @@ class MmaSync final : public ProductFamily {
 
   std::optional<ProductPlan> plan(const ir::Op& dot, const ProductContext& context) const override {
     const MmaInstruction* instruction = find(dot, context.target);
-    if (!instruction || context.registers < kLeastRegisters) return std::nullopt;
+    if (!instruction) return std::nullopt;
     ProductPlan plan = arrange_warps(dot.result()->type.shape, context);
     plan.family = this;
     plan.instruction = instruction;

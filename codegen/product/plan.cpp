@@ -82,7 +82,7 @@ void record_plan(Op& product, const ProductPlan& plan) {
 }
 
 ProductPlanner::ProductPlanner(const Func& func, const Target& target)
-    : context_{target, func.num_warps(), register_limit(func, target), {}} {
+    : context_{target, func.num_warps(), std::max(register_limit(func, target), kToMultiply), {}} {
   std::map<Shape, std::set<int>> combined_axes;
   std::vector<const Op*> products;
   walk(func.body, [&](const Op& op) {

@@ -22,6 +22,11 @@ struct HwInfo;
 
 class ProductFamily;
 
+/// Registers of a thread beside the sums of an asynchronous instruction, for operands and addresses.
+inline constexpr int kBesideSums = 32;
+/// Registers of a thread with which the others multiply.
+inline constexpr int kToMultiply = 32;
+
 /// How a product is multiplied.
 struct ProductPlan {
   const ProductFamily* family = nullptr;
@@ -36,7 +41,7 @@ struct ProductPlan {
 struct ProductContext {
   const Target& target;
   int num_warps;
-  int registers;  ///< that a thread may have
+  int registers;  ///< that a thread may have, kToMultiply at least
   /// Row counts of products some of whose sums are combined along rows. Of all products with such a row count every
   /// warp gets whole rows, so that row statistics and products of products stay within a warp.
   std::set<int64_t> whole_rows;

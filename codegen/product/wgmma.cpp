@@ -28,7 +28,6 @@ constexpr int kWarpsOfGroup = 4;
 constexpr int kRows = 64;                          // of an instruction
 constexpr int kColumnStep = 8;                     // its columns are a multiple
 constexpr size_t kMostSums = kMmaMostColumns / 2;  // of an instruction, in a thread
-constexpr int kBesideSums = 40;                    // registers of a thread, with which ptxas takes any instruction
 
 // ------------------------------------------------------------------------------------------------------------- plan
 

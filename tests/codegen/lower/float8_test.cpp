@@ -480,5 +480,21 @@ TEST(Float8Kernels, NumbersThatThreadsShare) {
   }
 }
 
+// ptxas could keep these in uniform registers, from which the hardware converts wrongly.
+TEST(Float8Kernels, NumbersThatThreadsShareComeThroughOwnRegisters) {
+  const Program program = Program::parse(kUniform, "uniform.py");
+  const auto ptx = [&](const char* kernel, std::vector<ArgType> types) {
+    return program.kernel(kernel).compile(types, {.num_warps = 1}, "sm_90a").ptx;
+  };
+  const ArgType floats{.elem = Elem::F32, .pointer = true, .divisible_by = 16};
+  const ArgType bytes{.elem = Elem::F8E4M3, .pointer = true, .divisible_by = 16};
+  const ArgType halves{.elem = Elem::F16, .pointer = true, .divisible_by = 16}, number{.elem = Elem::I32};
+  EXPECT_NE(ptx("of_argument", {halves, number}).find("dp2a"), std::string::npos);
+  const std::string masked = ptx("masked_off", {floats, bytes, bytes});
+  EXPECT_EQ(masked.find("dp2a"), std::string::npos) << "loaded numbers are no such";
+  EXPECT_NE(masked.find("cvt.rn.f16x2.e4m3x2"), std::string::npos) << "of a";
+  EXPECT_EQ(masked.find("ld.global.b8"), std::string::npos) << "of b, all masked off";
+}
+
 }  // namespace
 }  // namespace tegula
