@@ -125,8 +125,7 @@ class LoopPipeliner {
 
   // How many iterations ahead those of the loads are that stay in registers. Beside products they are copied to places
   // where registers do not hold them, or only those of the next iteration, from which operands are stored an iteration
-  // ahead, or where they take more than a few and the loop does not say itself how many iterations are under way. What
-  // all programs read leaves the registers to others and stays where it is, as caches have it.
+  // ahead, or where they take more than a few and the loop does not say itself how many iterations are under way.
   int run_loads_ahead(LoopSchedule& schedule, bool all) {
     const std::vector<Op*> loads = schedule.loads;
     const int64_t wanted = wanted_ahead(loads, all);
@@ -142,12 +141,26 @@ class LoopPipeliner {
     std::vector<Op*> left = loads;
     if (ahead >= needed && (all || held <= kFew)) {
       std::erase_if(left, [&](Op* load) { return std::ranges::find(schedule.loads, load) != schedule.loads.end(); });
-      erase_common(func_, left);
+      leave_common(left, schedule.loads);
     }
     if (left.empty() || !copy_loads(schedule, left)) return ahead;
     schedule.loads = loads;
     std::erase_if(schedule.loads, [&](Op* load) { return copied_loads_->replaced(load); });
     return fit();
+  }
+
+  // Removes loads that all programs have in common and that leave the registers to others, `held`: caches have these.
+  // Where they are most of what a program reads, they are copied all the same.
+  void leave_common(std::vector<Op*>& loads, std::vector<Op*> held) const {
+    constexpr int64_t kMost = 2;  // times what a program alone reads; measured up to here
+    auto bytes = [](const std::vector<Op*>& of) {
+      int64_t sum = 0;
+      for (const Op* load : of) sum += load->result()->type.num_elements() * load->result()->type.bits() / 8;
+      return sum;
+    };
+    std::vector<Op*> own = loads;
+    erase_common(func_, own), erase_common(func_, held);
+    if (bytes(loads) - bytes(own) <= kMost * bytes(held)) loads = std::move(own);
   }
 
   // Has these loads copied to places, if there is room; fewer programs than two that could run at a time must not be
