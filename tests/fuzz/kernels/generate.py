@@ -4,6 +4,7 @@ in straight lines, loops and branches, and stores all that it has at its end."""
 import math
 import random
 
+from addresses import Addresses
 from formats import ScaledProducts
 from memory import BITS, FLOAT8, FLOATS, INTEGERS, Memory
 from nests import ProductNest
@@ -34,7 +35,7 @@ COMMUTATIVE_PAIRS = ["largest_of_pairs", "sums_and_bits"]  # reductions take ele
 PAIRS = COMMUTATIVE_PAIRS + ["affine", "count_and_last"]
 
 
-class Kernel(Memory, Statements, Walks, ScaledProducts):
+class Kernel(Memory, Statements, Walks, Addresses, ScaledProducts):
     """A kernel being written."""
 
     def __init__(self, seed):

@@ -92,7 +92,10 @@ def where(condition, x, y):
 
 
 def widened(x):
-    return x if is_number(x) or x.type is not bfloat16 else convert(x, float32)
+    """As extremes take it: numbers have a type of their own, not that of what they meet."""
+    if is_number(x):
+        return number(x, float32 if isinstance(x, float) else int32)
+    return x if x.type is not bfloat16 else convert(x, float32)
 
 
 def extreme(function):

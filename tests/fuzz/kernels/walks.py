@@ -288,5 +288,5 @@ class Walks:
         self.put(f"if {self.pick('pid == 1', 'pid > 0', f'tl.load({table} + pid) > 1', '(n > m) & (pid != 0)')}:", "    return")
 
     def walking_statement(self):
-        self.pick(self.walk, self.walk, self.walk, self.walk, self.spread, self.thin, self.selected, self.early_end, self.combined_floats,
+        self.pick(self.walk, self.walk, self.walk, self.walk, self.addressed, self.addressed, self.spread, self.thin, self.selected, self.early_end, self.combined_floats,
                   self.counted_elements)()
