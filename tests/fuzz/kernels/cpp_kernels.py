@@ -146,7 +146,8 @@ class Translator:
         if isinstance(e, ast.Name):
             return e.id
         if isinstance(e, ast.UnaryOp):
-            return f"{'-' if isinstance(e.op, ast.USub) else '~'}{self.text(e.operand)}"
+            text = self.text(e.operand)
+            return f"{'-' if isinstance(e.op, ast.USub) else '~'}" + (f"({text})" if text[0] == "-" else text)
         if isinstance(e, ast.BinOp):
             left, right = self.text(e.left), self.text(e.right)
             if type(e.op) in FUNCTIONS:

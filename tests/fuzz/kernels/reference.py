@@ -218,7 +218,7 @@ def sum(x, axis=None, keep_dims=False, dtype=None):  # noqa: A001
 
 
 def extreme_type(t):
-    return t if t.bits >= 32 else float32 if t.is_float else int32 if t.kind == "i" else uint32
+    return t if t.bits >= 32 else float32 if t.is_float else int32
 
 
 def extreme_along(pick, pick_index):
