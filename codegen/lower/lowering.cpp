@@ -194,6 +194,7 @@ void Lowering::lower_body() {
     if (op.get() == first_exchange_) hw("cluster_wait", {site(op->loc)});  // the other blocks have begun
     let_next_start_if_short(*op);
     lower_op(*op);
+    let_next_start_behind(*op);
   }
   if (copy_warps_) lower_copy_warps();
 }

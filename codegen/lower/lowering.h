@@ -231,6 +231,7 @@ class Lowering {
   /// The ops of the kernel's body in which concurrent programs traverse the same rows and columns.
   std::vector<const ir::Op*> loops_over_shared_reads() const;
   void let_next_start_if_short(const ir::Op& op);
+  void let_next_start_behind(const ir::Op& loop);
   /// Brings what loads from `first` on read of a loop's first iteration to the L2 cache, before the wait.
   void fetch_early(const ir::Op& first);
   void find_first_exchange();

@@ -138,6 +138,25 @@ TEST(LaunchOverlap, FetchesFirstLoadsOfProductsEarly) {
   }
 }
 
+// Blocks of a cluster read what they share together, so the order of clusters matters little: the next kernel starts
+// under their stores, if the loop is not so short that it starts at once. Not where few rows leave memory the limit.
+TEST(LaunchOverlap, BehindTheLoopsOfClusters) {
+  for (auto [blocks, rows, times] : {std::tuple{1, 128, 1}, {2, 128, 2}, {2, 24, 1}}) {
+    const std::string arguments = fmt::format(
+        "c_ptr=*f16 a_ptr=*f16 b_ptr=*f16 bias_ptr=*f16=0 partials_ptr=*f32=0 counters_ptr=*i32=0 stride_ak=i32=1 "
+        "stride_bk=i32=1 stride_cn=i32=1 EPILOGUE=none BLOCK_M={} BLOCK_N=256 BLOCK_K=64 GROUP_M=8 PROGRAMS=0 PARTS=0 "
+        "SWAP=1 EVEN_M=0 EVEN_N=0 EVEN_K=0",
+        rows);
+    kernel_texts::Specialisation gemm =
+        kernel_texts::specialisation({"kernels/gemm.py", "gemm", arguments.c_str(), 8}, 8);
+    gemm.options.num_ctas = blocks;
+    const std::string ptx = gemm.kernel.compile(gemm.types, gemm.options, "sm_90a").ptx;
+    int found = 0;
+    for (size_t at = 0; (at = ptx.find("griddepcontrol.launch_dependents", at)) != ptx.npos; ++at) ++found;
+    EXPECT_EQ(found, times) << blocks << " blocks, " << rows << " rows";
+  }
+}
+
 // A kernel without memory waits too, or others would overtake; on request nothing overlaps.
 TEST(LaunchOverlap, CanBeSwitchedOff) {
   const Kernel kernel = Program::parse("@triton.jit\ndef nothing(n):\n    return\n", "nothing.py").kernel("nothing");
