@@ -12,7 +12,6 @@
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
-#include <llvm/Transforms/Utils/BasicBlockUtils.h>
 
 #include <algorithm>
 #include <map>
@@ -22,6 +21,7 @@
 
 #include "codegen/exec/fatal_errors.h"
 #include "codegen/exec/fold_offsets.h"
+#include "codegen/exec/join_pieces.h"
 #include "codegen/exec/narrow_offsets.h"
 #include "codegen/exec/own_constants.h"
 #include "codegen/exec/share_operands.h"
@@ -192,6 +192,7 @@ class Passes : private Text, public llvm::legacy::PassManager {
   void add(llvm::Pass* pass) override {
     const llvm::PassInfo* info = llvm::PassRegistry::getPassRegistry()->getPassInfo(pass->getPassID());
     const std::string_view name = info ? std::string_view(info->getPassArgument()) : std::string_view();
+    if (name == "finalize-isel") llvm::legacy::PassManager::add(join_pieces());
     if (name == "register-coalescer") llvm::legacy::PassManager::add(own_constants());
     if (name == "codegenprepare") llvm::legacy::PassManager::add(short_divisions());
     const auto* left_out =
@@ -211,23 +212,6 @@ class Passes : private Text, public llvm::legacy::PassManager {
   const bool addresses_;
   std::set<std::string_view> met_;
 };
-
-// The back end selects instructions block by block, in time that grows faster than a block: it searches all nodes that
-// are ready for the next one, and its tables outgrow the caches. Blocks of kHugeBlock instructions are cut into pieces,
-// which the assembler joins again. Where shorter blocks were cut the machine code was a hundredth longer.
-constexpr unsigned kHugeBlock = 8192, kPiece = 1024;
-
-void cut_huge_blocks(llvm::Function& f) {
-  for (llvm::BasicBlock& block : llvm::make_early_inc_range(f)) {
-    if (block.size() < kHugeBlock) continue;
-    llvm::SmallVector<llvm::Instruction*> cuts;
-    unsigned length = 0;
-    for (llvm::Instruction& i : block)
-      if (length++ >= kPiece && !llvm::isa<llvm::PHINode, llvm::AllocaInst>(i)) cuts.push_back(&i), length = 1;
-    // What is cut off goes to a new block instruction by instruction, so the last piece goes first.
-    for (llvm::Instruction* at : llvm::reverse(cuts)) llvm::SplitBlock(&block, at->getIterator());
-  }
-}
 
 }  // namespace
 

@@ -1,0 +1,72 @@
+// label: device
+// Blocks that are cut for the selection of instructions.
+#include <gtest/gtest.h>
+
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "dsl/tegula.h"
+#include "tests/ptx_registers.h"
+
+namespace tegula {
+namespace {
+
+// An iteration is some ten thousand instructions a thread, in one block, around values that the loop carries.
+const char* kText = R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def mix(out_ptr, x_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at)
+    for i in range(n):
+        for j in tl.static_range(50):
+            x = x * (2 * j + 3 + i) + (x >> 7)
+        x += tl.sum(x, axis=0)  # so that the tile is not computed part by part
+    tl.store(out_ptr + at, x)
+)";
+
+constexpr int kBlock = 2048;
+const LaunchOptions kLaunch{.constexprs = {{"BLOCK", kBlock}}, .num_warps = 1};
+
+Kernel mix() { return Program::parse(kText, "mix.py").kernel("mix"); }
+
+// How often a pattern occurs.
+auto count(const std::string& text, const char* pattern) {
+  const std::regex expression(pattern);
+  return std::distance(std::sregex_iterator(text.begin(), text.end(), expression), {});
+}
+
+// No piece is lost, none stands ahead of one that it follows from, and none is a block of its own.
+TEST(JoinPieces, PtxHasAllPiecesInOrder) {
+  const ArgType array{.elem = Elem::I32, .pointer = true, .divisible_by = 16};
+  const std::vector<ArgType> types{array, array, {}};
+  const std::string ptx = mix().compile(types, kLaunch, "sm_90a").ptx;
+  EXPECT_EQ(count(ptx, R"(shr\.s32)"), 50 * kBlock / 32);
+  EXPECT_EQ(ptx::read_too_early(ptx), "");
+  EXPECT_LE(count(ptx, R"(\$L__BB\d+_\d+:)"), 2);
+}
+
+TEST(JoinPieces, ComputeWhatTheTextSays) {
+  constexpr int kIterations = 3;
+  auto device = default_device();
+  std::vector<int32_t> x(kBlock);
+  for (int i = 0; i < kBlock; ++i) x[i] = i * 100003 - 1000000;
+  Buffer out(*device, x.size() * sizeof(int32_t)), in(*device, x);
+  mix().launch(*device, {1}, kLaunch, out.as<int32_t>(), in.as<int32_t>(), kIterations);
+  for (int i = 0; i < kIterations; ++i) {
+    uint32_t sum = 0;
+    for (int32_t& value : x) {
+      for (int j = 0; j < 50; ++j)
+        value = int32_t(uint32_t(value) * uint32_t(2 * j + 3 + i) + uint32_t(value >> 7));
+      sum += uint32_t(value);
+    }
+    for (int32_t& value : x) value = int32_t(uint32_t(value) + sum);
+  }
+  EXPECT_EQ(out.download<int32_t>(), x);
+}
+
+}  // namespace
+}  // namespace tegula
