@@ -140,15 +140,25 @@ llvm::ModulePassManager over_functions(llvm::FunctionPassManager passes) {
 // more ahead of `reassociate` took 4 % of the compilation, and the code was longer; eliminating common subexpressions
 // once more there, or by `gvn`, 1 % each, for the same code.
 //
-// `brief` leaves out what finds a percent of the instructions at most.
-llvm::ModulePassManager optimizing(bool brief) {
+// Each pass over kManyInstructions is a large part of a second, and the assembler numbers values and combines
+// instructions as well: left out is what finds a percent of the instructions at most. From kLongLoops on variables of
+// loops stay as they are: whether sums with them wrap around LLVM asks of each branch on the way to the loop, which
+// took a quarter of the compilation of loops with many masks. The machine code of 57 long public kernels was .4 %
+// shorter.
+constexpr unsigned kManyInstructions = 1 << 14, kLongLoops = 1 << 12;
+
+llvm::ModulePassManager optimizing(unsigned instructions) {
+  const bool brief = instructions >= kManyInstructions;
   auto passes = in_order<llvm::FunctionPassManager>(
       SimplifyBlocks(), promote(), llvm::EarlyCSEPass(), llvm::SCCPPass(), llvm::ReassociatePass(),
       over_loops(true, llvm::LICMPass(llvm::LICMOptions()), llvm::LoopRotatePass(),
                  llvm::LICMPass(llvm::LICMOptions())),
       SimplifyBlocks(), ShareSteps());
   if (!brief) passes.addPass(combine());
-  passes.addPass(over_loops(false, llvm::IndVarSimplifyPass(), llvm::LoopDeletionPass(), llvm::LoopFullUnrollPass()));
+  if (instructions < kLongLoops)
+    passes.addPass(over_loops(false, llvm::IndVarSimplifyPass(), llvm::LoopDeletionPass(), llvm::LoopFullUnrollPass()));
+  else
+    passes.addPass(over_loops(false, llvm::LoopDeletionPass(), llvm::LoopFullUnrollPass()));
   if (!brief) passes.addPass(llvm::EarlyCSEPass());
   passes.addPass(llvm::CorrelatedValuePropagationPass());
   if (!brief)
@@ -156,10 +166,6 @@ llvm::ModulePassManager optimizing(bool brief) {
   passes.addPass(in_order<llvm::FunctionPassManager>(combine(), SimplifyBlocks()));
   return over_functions(std::move(passes));
 }
-
-// Each pass over so many instructions is a large part of a second, and the assembler numbers values and combines
-// instructions as well.
-constexpr unsigned kManyInstructions = 1 << 14;
 
 // A twentieth of the time, for code of half as many instructions again. The emulator's code runs no slower for it:
 // what runs for long its own compiler optimises.
@@ -255,7 +261,7 @@ static void optimize(llvm::Module& module, const CompileOptions& options, bool h
   if (options.emulator && !options.all_passes)  // without the back end, which takes as long to make as a small kernel
     run_llvm_passes(module, nullptr, tidying());
   else
-    run_llvm_passes(module, &back_end.machine(), optimizing(module.getInstructionCount() >= kManyInstructions));
+    run_llvm_passes(module, &back_end.machine(), optimizing(module.getInstructionCount()));
   for (llvm::Function& function : module) {
     merge_loads(function);
     pair_divisions(function);
