@@ -69,6 +69,18 @@ void remember(const GlobalAccesses::Accesses& some, GlobalAccesses::Accesses& al
   for (const Access& access : some) remember(access, all);
 }
 
+template <class Change>
+void for_each(GlobalAccesses& accesses, const Change& change) {
+  for (auto* all : {&accesses.since_barrier, &accesses.copying}) {
+    GlobalAccesses::Accesses changed;
+    for (Access access : *all) {
+      change(access);
+      remember(access, changed);
+    }
+    *all = std::move(changed);
+  }
+}
+
 }  // namespace
 
 void unite(GlobalAccesses& into, const GlobalAccesses& other) {
@@ -184,14 +196,11 @@ bool GlobalOrder::has_iterations_apart(const Op& op, const Value* pointers, cons
 }
 
 void GlobalOrder::next_iteration(const Op& loop, GlobalAccesses& accesses) {
-  for (auto* all : {&accesses.since_barrier, &accesses.copying}) {
-    GlobalAccesses::Accesses next;
-    for (Access access : *all) {
-      access.earlier |= varies(loop, access.pointers);
-      remember(access, next);
-    }
-    *all = std::move(next);
-  }
+  for_each(accesses, [&](Access& access) { access.earlier |= varies(loop, access.pointers); });
+}
+
+void GlobalOrder::leave(const Op& loop, GlobalAccesses& accesses) {
+  for_each(accesses, [&](Access& access) { access.earlier &= !is_in(loop, access.pointers); });
 }
 
 }  // namespace tegula

@@ -54,6 +54,8 @@ class GlobalOrder {
   void add(const ir::Op& op, GlobalAccesses& accesses);
   /// The next iteration of the loop begins: from here on, pointers that vary in the loop have other values.
   void next_iteration(const ir::Op& loop, GlobalAccesses& accesses);
+  /// The loop is over: stores behind it are of no iteration.
+  void leave(const ir::Op& loop, GlobalAccesses& accesses);
   /// Whether the addresses depend on loaded data, so that they may be any.
   bool is_scattered(const ir::Value* pointers);
 

@@ -389,6 +389,7 @@ class HazardWalk {
     hand_on(op, state);
     if (!searching_) order_what_precedes(op, state);
     until_stable(state, [&](State& next) { iteration(op, next); });
+    order_.leave(op, state.global);
     forget_inside(op, state);
     number_slots(state, rotations_.left_by(op), [](int64_t slot, int64_t) { return kAnySlot - 1 - slot; });
   }

@@ -11,8 +11,8 @@ namespace tegula {
 
 namespace {
 
-// The machine code of 13 long public kernels was .3 % longer for it, with .6 % fewer bytes spilled; where blocks of half
-// the length were cut it was a hundredth longer.
+// The machine code of 13 long public kernels was .3 % longer for it, with .6 % fewer bytes spilled; where blocks of
+// half the length were cut it was a hundredth longer.
 constexpr unsigned kHugeBlock = 8192, kPiece = 512;
 
 constexpr const char* kCut = "tegula.cut";  // at the branch from a piece to the next one
@@ -44,9 +44,8 @@ class JoinPieces : public llvm::MachineFunctionPass {
     if (!branch || !branch->hasMetadata(kCut) || block.succ_size() != 1) return nullptr;
     llvm::MachineBasicBlock* next = *block.succ_begin();
     const bool alone = next != &block && next->pred_size() == 1 && next->getBasicBlock() == branch->getSuccessor(0);
-    return alone && !next->isEHPad() && !next->hasAddressTaken() && (next->empty() || !next->front().isPHI())
-               ? next
-               : nullptr;
+    return alone && !next->isEHPad() && !next->hasAddressTaken() && (next->empty() || !next->front().isPHI()) ? next
+                                                                                                              : nullptr;
   }
   const llvm::BasicBlock* last_piece(const llvm::MachineBasicBlock& block) const {
     auto it = last_.find(&block);

@@ -13,9 +13,9 @@ namespace tegula {
 /// faster than a block: for each one it searches all nodes that are ready, and its tables outgrow the caches.
 void cut_huge_blocks(llvm::Function& function);
 
-/// A pass over machine code, behind the selection of instructions, that makes one block of the pieces again. Passes over
-/// live registers take time in proportion to blocks times registers, and with pieces of a quarter the length more than
-/// the selection saves.
+/// A pass over machine code, behind the selection of instructions, that makes one block of the pieces again. Passes
+/// over live registers take time in proportion to blocks times registers, and with pieces of a quarter the length more
+/// than the selection saves.
 llvm::FunctionPass* join_pieces();
 
 }  // namespace tegula

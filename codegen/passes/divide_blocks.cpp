@@ -232,7 +232,7 @@ class Divider {
         return;
       case Opcode::Hint:
         if (divided) weaken_hint(op, size_t(parts_.at(op.result())));
-        if (shorter) drop_hint(op, size_t(lost_.at(op.result())));
+        if (shorter) drop_hint(op);
         return;
       case Opcode::ExpandDims:
         if (shorter) write_expand_dims(op);

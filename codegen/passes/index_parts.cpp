@@ -76,30 +76,26 @@ void begin_range(Func& func, Op& arange, const std::function<Value*(Builder&)>& 
 
 namespace {
 
-template <class Change>
-void change_lists(Op& hint, size_t axis, const Change& change) {
-  auto change_one = [&](auto key, bool divisor) {
-    Ints numbers = hint.get(key);
-    if (numbers.size() <= axis) return;
-    change(numbers, divisor);
-    hint.set(key, std::move(numbers));
-  };
-  change_one(attr::divisibility, true);
-  change_one(attr::contiguity, false);
-  change_one(attr::constancy, false);
+template <class Use>
+void for_each_list(Op& hint, const Use& use) {
+  for (auto key : {attr::divisibility, attr::contiguity, attr::constancy})
+    if (hint.has(key)) use(key);
 }
 
 }  // namespace
 
 void weaken_hint(Op& hint, size_t axis) {
   const int64_t extent = hint.result()->type.shape[axis];
-  change_lists(hint, axis, [&](Ints& numbers, bool divisor) {
-    numbers[axis] = divisor ? std::gcd(numbers[axis], extent) : std::min(numbers[axis], extent);
+  for_each_list(hint, [&](auto key) {
+    Ints numbers = hint.get(key);
+    numbers[axis] =
+        key.name == attr::divisibility.name ? std::gcd(numbers[axis], extent) : std::min(numbers[axis], extent);
+    hint.set(key, std::move(numbers));
   });
 }
 
-void drop_hint(Op& hint, size_t axis) {
-  change_lists(hint, axis, [](Ints& numbers, bool) { numbers.clear(); });
+void drop_hint(Op& hint) {
+  for_each_list(hint, [&](auto key) { hint.attrs.erase(hint.attrs.find(key.name)); });
 }
 
 }  // namespace tegula

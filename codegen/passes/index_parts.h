@@ -17,7 +17,7 @@ void begin_range(ir::Func& func, ir::Op& arange, const std::function<ir::Value*(
 
 /// Limits a hint's promise of runs along the axis to the length of a part.
 void weaken_hint(ir::Op& hint, size_t axis);
-/// Drops a hint's promises about all elements along the axis, which do not hold for one of them.
-void drop_hint(ir::Op& hint, size_t axis);
+/// Drops a hint's promises about elements along axes, one of which the tile loses.
+void drop_hint(ir::Op& hint);
 
 }  // namespace tegula

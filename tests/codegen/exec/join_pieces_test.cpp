@@ -59,8 +59,7 @@ TEST(JoinPieces, ComputeWhatTheTextSays) {
   for (int i = 0; i < kIterations; ++i) {
     uint32_t sum = 0;
     for (int32_t& value : x) {
-      for (int j = 0; j < 50; ++j)
-        value = int32_t(uint32_t(value) * uint32_t(2 * j + 3 + i) + uint32_t(value >> 7));
+      for (int j = 0; j < 50; ++j) value = int32_t(uint32_t(value) * uint32_t(2 * j + 3 + i) + uint32_t(value >> 7));
       sum += uint32_t(value);
     }
     for (int32_t& value : x) value = int32_t(uint32_t(value) + sum);

@@ -220,6 +220,16 @@ v = tl.load(a + i[None, :, None] * n + share[:, None, None] * 32 + k[None, None,
 w = tl.load(b + (share[:, None, None] * 32 + k[None, :, None]) * N + j[None, None, :])
 tl.store(out + i[:, None] * N + j[None, :], tl.sum(tl.dot(v, w), 0)))",
      64 * 32},
+    {"shares with a promise", R"(M: tl.constexpr = 64
+N: tl.constexpr = 32
+share = tl.multiple_of(tl.arange(0, S), 2) ^ 5 ^ 5
+i = tl.arange(0, M)
+j = tl.arange(0, N)
+k = tl.arange(0, 32)
+v = tl.load(a + i[None, :, None] * n + share[:, None, None] * 32 + k[None, None, :])
+w = tl.load(b + (share[:, None, None] * 32 + k[None, :, None]) * N + j[None, None, :])
+tl.store(out + i[:, None] * N + j[None, :], tl.sum(tl.dot(v, w), 0)))",
+     64 * 32},
     {"sums, extremes and places", R"(M: tl.constexpr = 64
 N: tl.constexpr = 32
 $shares

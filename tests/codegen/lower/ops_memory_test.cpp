@@ -340,6 +340,14 @@ TEST(Memory, KeepsTheOrderOfAProgram) {
       // From iteration to iteration.
       {"for k in range(8):\n    x = tl.load(z + (i + 1) % 512)\n    tl.store(z + i, x)",
        [](int i) { return (i + 8) % 512; }},
+      // Behind a loop, whose iterations store to different addresses or to one.
+      {"for k in range(8):\n    tl.store(z + 8 * k + tl.arange(0, 8), 7)\ntl.store(z + 63 - tl.arange(0, 64), 5)",
+       [](int i) { return i < 64 ? 5 : i; }},
+      {"for k in range(8):\n    tl.store(z + k + tl.arange(0, 2), k)\ntl.store(z + 8 - tl.arange(0, 8), 5)\n"
+       "tl.store(z, 6)",
+       [](int i) { return i == 0  ? 6
+                          : i < 9 ? 5
+                                  : i; }},
       // Pieces of which each has elements of the one before.
       {"j = tl.arange(0, 256)\nfor k in range(0, 257, 64):\n    tl.store(z + k + j, tl.load(z + k + j) * 2)",
        [](int i) { return i << (std::min(i / 64, 4) - std::max(0, i / 64 - 3) + 1); }},
