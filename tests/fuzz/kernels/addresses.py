@@ -20,7 +20,7 @@ class Addresses:
         axes = self.random.sample(range(len(shape)), self.pick(1, min(2, len(shape))))
         x = f"{self.along(shape, axes[0])}.to(tl.{type_})"
         if len(axes) == 2:
-            x = f"({x} * {self.pick(1, 4, 16, shape[axes[1]])} + {self.along(shape, axes[1])}.to(tl.{type_}))"
+            x = f"({x} * {min(self.pick(1, 4, 16, shape[axes[1]]), 100 if BITS[type_] == 8 else 10**6)} + {self.along(shape, axes[1])}.to(tl.{type_}))"
         if self.chance(.3):
             x = f"({x} + {self.pick('pid', 'n', 'm', *self.counters)}.to(tl.{type_}) * {self.pick(1, 16, 64)})"
         if self.chance(.6):

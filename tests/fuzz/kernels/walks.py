@@ -30,7 +30,7 @@ class Walks:
             begin, end = (self.pick("0", "pid", "n", "m"), self.pick("n", "m", "5")) if step > 0 else (self.pick(
                 "n", "m", "5"), self.pick("-1", "0", "pid", "m"))
         if end.isidentifier() and self.chance(.2):
-            end = f"{end}.to(tl.{'uint32' if step > 0 and first >= 0 and self.chance(.5) else 'int64'})"
+            end = f"{end}.to(tl.{'uint32' if step > 0 and first >= 0 and not end.startswith('less') and self.chance(.5) else 'int64'})"
         return begin, end, self.signed(step)
 
     def counted(self):
