@@ -114,7 +114,9 @@ class Transfer {
       add_binary(op, get(op.operands[0]), get(op.operands[1]), info);
     } else if (op.opcode == Opcode::Neg && result->type.is_integer()) {
       const AxisInfo& x = get(op.operands[0]);
-      if (x.constant && !may_wrap_around(result->type)) return of_constant(result, -*x.constant);
+      const int64_t smallest = int64_t(-1) << (result->type.bits() - 1);  // whose negation is itself
+      if (x.constant && !may_wrap_around(result->type) && *x.constant != smallest)
+        return of_constant(result, -*x.constant);
       for (size_t i = 0; i < info.divisibility.size(); ++i) info.divisibility[i] = divisor_at(x, i, 1, 1);
     } else if (op.opcode == Opcode::Abs && result->type.is_integer()) {
       for (size_t i = 0; i < info.divisibility.size(); ++i)
