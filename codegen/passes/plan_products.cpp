@@ -7,7 +7,8 @@ namespace tegula {
 
 namespace {
 
-// ptxas refuses instructions that multiply matrices in fewer registers, and multiplied wrongly without them.
+// In fewer registers ptxas refuses instructions that multiply matrices, and products of single elements were wrong on
+// an H200.
 void give_registers(ir::Func& func, const ir::Op& product, std::vector<Transfer>& told) {
   if (!func.maxnreg() || func.maxnreg() >= kToMultiply) return;
   told.push_back({product.loc,
