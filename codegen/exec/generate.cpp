@@ -43,6 +43,7 @@
 #include "codegen/exec/sink_indices.h"
 #include "codegen/exec/small_integers.h"
 #include "codegen/exec/whole_words.h"
+#include "codegen/exec/widen_extremes.h"
 #include "codegen/exec/written_functions.h"
 #include "codegen/ir/flow.h"
 #include "codegen/ir/verify_steps.h"
@@ -281,6 +282,7 @@ static void optimize(llvm::Module& module, const CompileOptions& options, bool h
     sink_indices(function);
     extend_beside_products(function);
   }
+  widen_extremes(module);
 }
 
 std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions& options, Diagnostics& diags) {

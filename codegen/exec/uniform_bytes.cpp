@@ -21,8 +21,9 @@ namespace {
 
 constexpr std::string_view kConversion = "cvt_f16x4_e4m3x4";
 
-// Whether a value may be the same in all threads of a warp: not if it follows from a load, an exchange or a thread's
-// number, as far as we know. Who knows what users' assembly does; if it is pure, its arguments tell.
+// Whether a value may be the same in all threads of a warp: not if it follows from a load or a thread's number, as far
+// as we know. An exchange between threads gives what all share if they give it, which ptxas sees. Who knows what users'
+// assembly does; if it is pure, its arguments tell.
 class SharedValues {
  public:
   bool may_be(const llvm::Value* v) {
@@ -43,7 +44,9 @@ class SharedValues {
     if (!callee) return true;
     if (const auto block = lower::asm_of_function(*callee)) return !block->pure || all(call.args());
     const lower::HwInfo* row = lower::hw_of_function(std::string_view(callee->getName()));
-    return !(row && (row->effects != lower::Pure || row->name == "thread_id")) && all(call.args());
+    if (!row) return all(call.args());
+    if (row->effects == lower::Convergent) return !call.arg_empty() && may_be(call.getArgOperand(0));
+    return row->effects == lower::Pure && row->name != "thread_id" && all(call.args());
   }
 
   llvm::SmallPtrSet<const llvm::Instruction*, 16> visited_;

@@ -456,6 +456,12 @@ def of_argument(out, bits):
     n = tl.arange(0, 128)
     bytes = tl.where(n % 4 == 0, bits & 255, tl.where(n % 4 == 1, bits >> 8 & 255, tl.where(n % 4 == 2, bits >> 16 & 255, bits >> 24)))
     tl.store(out + n, bytes.to(tl.uint8).to(tl.float8e4nv, bitcast=True).to(tl.float16))
+
+@triton.jit
+def partly_masked(out, a, b):
+    m, n, k = tl.arange(0, 64)[:, None], tl.arange(0, 32)[None, :], tl.arange(0, 32)
+    x = tl.load(a + m * 32 + k[None, :], mask=m < 33, other=1.0)
+    tl.store(out + m * 32 + n, tl.dot(x, tl.load(b + k[:, None] * 32 + n)))
 )";
 
 // Numbers that all threads share, as constants and as arguments.
@@ -480,6 +486,27 @@ TEST(Float8Kernels, NumbersThatThreadsShare) {
   }
 }
 
+// Whole tiles of an operand that are constant come to the product's threads by exchanges.
+TEST(Float8Kernels, NumbersThatThreadsShareAreExchanged) {
+  const Program program = Program::parse(kUniform, "uniform.py");
+  std::vector<float8e4nv> a(64 * 32), b(32 * 32);
+  for (size_t i = 0; i < a.size(); ++i) a[i] = float8e4nv(float(int(i * 7 % 13) - 6));
+  for (size_t i = 0; i < b.size(); ++i) b[i] = float8e4nv(float(int(i * 5 % 11) - 5));
+  for (auto& device : devices()) {
+    Buffer sums(*device, 4 * a.size()), da(*device, a), db(*device, b);
+    program.kernel("partly_masked")
+        .launch(*device, {1}, {.num_warps = 1}, sums.as<float>(), da.as<float8e4nv>(), db.as<float8e4nv>());
+    const std::vector<float> got = sums.download<float>();
+    for (size_t row = 0; row < 64; ++row) {
+      for (size_t column = 0; column < 32; ++column) {
+        float expected = 0;
+        for (size_t k = 0; k < 32; ++k) expected += (row < 33 ? float(a[row * 32 + k]) : 1) * float(b[k * 32 + column]);
+        ASSERT_EQ(got[row * 32 + column], expected) << row << ", " << column;
+      }
+    }
+  }
+}
+
 // ptxas could keep these in uniform registers, from which the hardware converts wrongly.
 TEST(Float8Kernels, NumbersThatThreadsShareComeThroughOwnRegisters) {
   const Program program = Program::parse(kUniform, "uniform.py");
@@ -494,6 +521,7 @@ TEST(Float8Kernels, NumbersThatThreadsShareComeThroughOwnRegisters) {
   EXPECT_EQ(masked.find("dp2a"), std::string::npos) << "loaded numbers are no such";
   EXPECT_NE(masked.find("cvt.rn.f16x2.e4m3x2"), std::string::npos) << "of a";
   EXPECT_EQ(masked.find("ld.global.b8"), std::string::npos) << "of b, all masked off";
+  EXPECT_NE(ptx("partly_masked", {floats, bytes, bytes}).find("dp2a"), std::string::npos) << "exchanged constants";
 }
 
 }  // namespace

@@ -1,0 +1,98 @@
+// label: device
+// Minima and maxima of integers of 8 and 16 bits, and comparisons with the constant that bounds them.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "dsl/tegula.h"
+
+namespace tegula {
+namespace {
+
+const char* kText = R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def bounded(out, x, BOUND: tl.constexpr):
+    i = tl.arange(0, 1024)
+    v = tl.load(x + i)
+    high, low = tl.maximum(v, BOUND), tl.minimum(v, BOUND)
+    tl.store(out + i, tl.where(high == BOUND, 1, 2))
+    tl.store(out + 1024 + i, tl.where(low == BOUND, 1, 2))
+    tl.store(out + 2048 + i, high.to(tl.int32))
+    tl.store(out + 3072 + i, low.to(tl.int32))
+
+@triton.jit
+def place_of_largest(out, x):
+    r, c = tl.arange(0, 256)[:, None], tl.arange(0, 8)[None, :]
+    tl.store(out + tl.arange(0, 256), tl.argmax(tl.load(x + r * 8 + c, mask=c >= 5, other=0), 1))
+)";
+
+template <class T>
+std::vector<T> numbers(size_t count) {
+  std::vector<T> x(count);
+  for (size_t i = 0; i < count; ++i) x[i] = T(i * 37 % 23) - T(std::numeric_limits<T>::is_signed ? 11 : 0);
+  x[1] = std::numeric_limits<T>::max(), x[2] = std::numeric_limits<T>::min();
+  return x;
+}
+
+template <class T>
+class WidenExtremes : public testing::Test {};
+using Numbers = testing::Types<int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t>;
+TYPED_TEST_SUITE(WidenExtremes, Numbers);
+
+TYPED_TEST(WidenExtremes, ComparedWithTheirBound) {
+  const std::vector<TypeParam> x = numbers<TypeParam>(1024);
+  auto* device = default_device();
+  Buffer out(*device, 4 * x.size() * sizeof(int32_t)), of_x(*device, x);
+  const Program program = Program::parse(kText, "bounded.py");
+  for (int bound : {0, 7}) {
+    program.kernel("bounded").launch(*device, {1}, {.constexprs = {{"BOUND", bound}}, .num_warps = 2},
+                                     out.as<int32_t>(), of_x.as<TypeParam>());
+    const auto got = out.download<int32_t>();
+    const auto limit = TypeParam(bound);
+    for (size_t i = 0; i < x.size(); ++i) {
+      SCOPED_TRACE(fmt::format("{} beside {}", +x[i], bound));
+      EXPECT_EQ(got[i], x[i] <= limit ? 1 : 2);
+      EXPECT_EQ(got[1024 + i], x[i] >= limit ? 1 : 2);
+      EXPECT_EQ(got[2048 + i], int32_t(std::max(x[i], limit)));
+      EXPECT_EQ(got[3072 + i], int32_t(std::min(x[i], limit)));
+    }
+  }
+}
+
+TYPED_TEST(WidenExtremes, PlaceOfTheLargestBesideZeros) {
+  const std::vector<TypeParam> x = numbers<TypeParam>(256 * 8);
+  auto* device = default_device();
+  Buffer out(*device, 256 * sizeof(int32_t)), of_x(*device, x);
+  Program::parse(kText, "bounded.py").kernel("place_of_largest").launch(
+      *device, {1}, {.num_warps = 1}, out.as<int32_t>(), of_x.as<TypeParam>());
+  const auto got = out.download<int32_t>();
+  for (size_t row = 0; row < 256; ++row) {
+    std::vector<TypeParam> of_row(x.begin() + row * 8, x.begin() + row * 8 + 8);
+    std::fill(of_row.begin(), of_row.begin() + 5, TypeParam(0));
+    EXPECT_EQ(got[row], std::max_element(of_row.begin(), of_row.end()) - of_row.begin()) << "row " << row;
+  }
+}
+
+// ptxas takes the comparison with the bound from an instruction for two halves, which answers it wrongly.
+TEST(WidenExtremesPtx, NoneOfFewBits) {
+  for (Elem elem : {Elem::I8, Elem::U8, Elem::I16, Elem::U16}) {
+    const auto kernel = Program::parse(kText, "bounded.py").kernel("bounded");
+    const ArgType places{.elem = Elem::I32, .pointer = true, .divisible_by = 16};
+    const ArgType of_x{.elem = elem, .pointer = true, .divisible_by = 16};
+    const std::vector<ArgType> types{places, of_x};
+    const std::string ptx = kernel.compile(types, {.constexprs = {{"BOUND", 7}}, .num_warps = 1}, "sm_90a").ptx;
+    for (const char* narrow : {"max.s16", "max.u16", "min.s16", "min.u16"})
+      EXPECT_EQ(ptx.find(narrow), std::string::npos) << narrow;
+    for (const char* wide : {"max.", "min."}) EXPECT_NE(ptx.find(wide), std::string::npos) << wide;
+  }
+}
+
+}  // namespace
+}  // namespace tegula
