@@ -8,6 +8,7 @@
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/Module.h>
 
+#include <map>
 #include <string>
 
 #include "codegen/lower/asm_block.h"
@@ -22,14 +23,15 @@ namespace {
 constexpr std::string_view kConversion = "cvt_f16x4_e4m3x4";
 
 // Whether a value may be the same in all threads of a warp: not if it follows from a load or a thread's number, as far
-// as we know. An exchange between threads gives what all share if they give it, which ptxas sees. Who knows what users'
-// assembly does; if it is pure, its arguments tell.
+// as we know. What threads exchange or choose from they may share if they share it: ptxas may see that. Who knows what
+// users' assembly does; if it is pure, its arguments tell.
 class SharedValues {
  public:
   bool may_be(const llvm::Value* v) {
     const auto* i = llvm::dyn_cast<llvm::Instruction>(v);
     if (!i || !visited_.insert(i).second) return true;
     if (const auto* call = llvm::dyn_cast<llvm::CallInst>(i)) return may_be_result(*call);
+    if (llvm::isa<llvm::SelectInst>(i)) return may_be(i->getOperand(1)) && may_be(i->getOperand(2));
     return !llvm::isa<llvm::LoadInst>(i) && all(i->operands());
   }
 
@@ -64,34 +66,66 @@ llvm::Constant* converted(const llvm::ConstantInt& word, llvm::Type* type) {
                                     llvm::ConstantInt::get(of_pair, half(2) | half(3) << 16)});
 }
 
-// The word, summed up of its halves: dp2a has no uniform form.
-llvm::Value* in_own_register(llvm::IRBuilder<>& b, llvm::Value* word) {
-  llvm::Type* type = word->getType();
-  auto* assembly =
-      llvm::InlineAsm::get(llvm::FunctionType::get(type, {type}, false),
-                           "{ .reg .b32 low, high; dp2a.lo.u32.u32 low, $1, 1, 0; dp2a.lo.u32.u32 high, $1, 256, 0; "
-                           "prmt.b32 $0, low, high, 0x5410; }",
-                           "=r,r", false);
-  llvm::CallInst* result = b.CreateCall(assembly, {word});
-  result->setDoesNotAccessMemory();
-  result->setDoesNotThrow();
-  return result;
+// Keeps what the threads of a function may share in registers of their own.
+class OwnRegisters {
+ public:
+  explicit OwnRegisters(llvm::Function& function) : function_(function) {}
+
+  // The word itself, by a zero that ptxas cannot tell from other numbers that differ by the thread.
+  llvm::Value* hold(llvm::CallInst& before, llvm::Value* word) {
+    return llvm::IRBuilder<>(&before).CreateOr(word, zero());
+  }
+
+ private:
+  // The last bit of t (t + 1).
+  llvm::Value* zero() {
+    if (zero_) return zero_;
+    llvm::IRBuilder<> b(&*function_.getEntryBlock().getFirstInsertionPt());
+    auto* assembly = llvm::InlineAsm::get(
+        llvm::FunctionType::get(b.getInt32Ty(), false),
+        "{ .reg .b32 t; mov.u32 t, %tid.x; mad.lo.u32 t, t, t, t; and.b32 $0, t, 1; }", "=r", false);
+    llvm::CallInst* result = b.CreateCall(assembly);
+    result->setDoesNotAccessMemory();
+    result->setDoesNotThrow();
+    return zero_ = result;
+  }
+
+  llvm::Function& function_;
+  llvm::Value* zero_ = nullptr;
+};
+
+// A number of a constant, or of another value that has a register of its own.
+void convert(llvm::CallInst& call, OwnRegisters& own) {
+  llvm::Value* word = call.getArgOperand(0);
+  if (const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(word)) {
+    call.replaceAllUsesWith(converted(*constant, call.getType()));
+    call.eraseFromParent();
+  } else if (SharedValues().may_be(word)) {
+    call.setArgOperand(0, own.hold(call, word));
+  }
+}
+
+void multiply(llvm::CallInst& call, OwnRegisters& own) {
+  for (llvm::Use& operand : call.args())
+    if (operand->getType()->isIntegerTy(32) && SharedValues().may_be(operand)) operand.set(own.hold(call, operand));
+}
+
+bool multiplies_float8(const lower::HwInfo& row) {
+  return row.assembly.starts_with("mma.sync") &&
+         (row.assembly.find(".e4m3") != row.assembly.npos || row.assembly.find(".e5m2") != row.assembly.npos);
 }
 
 }  // namespace
 
 void convert_uniform_bytes(llvm::Module& module) {
-  llvm::Function* conversion = module.getFunction(std::string(lower::kHwPrefix) + std::string(kConversion));
-  if (!conversion) return;
-  for (llvm::User* user : llvm::make_early_inc_range(conversion->users())) {
-    auto& call = *llvm::cast<llvm::CallInst>(user);
-    llvm::Value* word = call.getArgOperand(0);
-    if (const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(word)) {
-      call.replaceAllUsesWith(converted(*constant, call.getType()));
-      call.eraseFromParent();
-    } else if (SharedValues().may_be(word)) {
-      llvm::IRBuilder<> b(&call);
-      call.setArgOperand(0, in_own_register(b, word));
+  std::map<llvm::Function*, OwnRegisters> own;
+  for (llvm::Function& f : module) {
+    const lower::HwInfo* row = lower::hw_of_function(std::string_view(f.getName()));
+    if (!row || (row->name != kConversion && !multiplies_float8(*row))) continue;
+    for (llvm::User* user : llvm::make_early_inc_range(f.users())) {
+      auto& call = *llvm::cast<llvm::CallInst>(user);
+      OwnRegisters& registers = own.try_emplace(call.getFunction(), *call.getFunction()).first->second;
+      row->name == kConversion ? convert(call, registers) : multiply(call, registers);
     }
   }
 }

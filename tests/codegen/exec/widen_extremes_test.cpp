@@ -70,8 +70,9 @@ TYPED_TEST(WidenExtremes, PlaceOfTheLargestBesideZeros) {
   const std::vector<TypeParam> x = numbers<TypeParam>(256 * 8);
   auto* device = default_device();
   Buffer out(*device, 256 * sizeof(int32_t)), of_x(*device, x);
-  Program::parse(kText, "bounded.py").kernel("place_of_largest").launch(
-      *device, {1}, {.num_warps = 1}, out.as<int32_t>(), of_x.as<TypeParam>());
+  Program::parse(kText, "bounded.py")
+      .kernel("place_of_largest")
+      .launch(*device, {1}, {.num_warps = 1}, out.as<int32_t>(), of_x.as<TypeParam>());
   const auto got = out.download<int32_t>();
   for (size_t row = 0; row < 256; ++row) {
     std::vector<TypeParam> of_row(x.begin() + row * 8, x.begin() + row * 8 + 8);

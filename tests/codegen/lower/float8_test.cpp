@@ -516,12 +516,17 @@ TEST(Float8Kernels, NumbersThatThreadsShareComeThroughOwnRegisters) {
   const ArgType floats{.elem = Elem::F32, .pointer = true, .divisible_by = 16};
   const ArgType bytes{.elem = Elem::F8E4M3, .pointer = true, .divisible_by = 16};
   const ArgType halves{.elem = Elem::F16, .pointer = true, .divisible_by = 16}, number{.elem = Elem::I32};
-  EXPECT_NE(ptx("of_argument", {halves, number}).find("dp2a"), std::string::npos);
+  EXPECT_NE(ptx("of_argument", {halves, number}).find("mad.lo.u32 t, t, t, t"), std::string::npos);
   const std::string masked = ptx("masked_off", {floats, bytes, bytes});
-  EXPECT_EQ(masked.find("dp2a"), std::string::npos) << "loaded numbers are no such";
+  EXPECT_EQ(masked.find("mad.lo.u32 t, t, t, t"), std::string::npos) << "loaded numbers are no such";
   EXPECT_NE(masked.find("cvt.rn.f16x2.e4m3x2"), std::string::npos) << "of a";
   EXPECT_EQ(masked.find("ld.global.b8"), std::string::npos) << "of b, all masked off";
-  EXPECT_NE(ptx("partly_masked", {floats, bytes, bytes}).find("dp2a"), std::string::npos) << "exchanged constants";
+  EXPECT_NE(ptx("partly_masked", {floats, bytes, bytes}).find("mad.lo.u32 t, t, t, t"), std::string::npos)
+      << "exchanged constants";
+  const std::vector<ArgType> types{floats, bytes, bytes};
+  const std::string products = program.kernel("partly_masked").compile(types, {.num_warps = 1}, "sm_89").ptx;
+  EXPECT_NE(products.find(".e4m3.e4m3"), std::string::npos) << "conversions where sm_90a takes it";
+  EXPECT_NE(products.find("mad.lo.u32 t, t, t, t"), std::string::npos);
 }
 
 }  // namespace
