@@ -472,7 +472,7 @@ void Checker::run_time_for(const Stmt& s, const dsl::Range& range) {
 void Checker::run_time_for_with_break(const Stmt& s, const dsl::Range& range) {
   sema_.at(s.value->loc);
   const dsl::Bounds bounds = dsl::range_bounds(sema_, range);
-  const ir::Type index_type = bounds.lower->type;
+  const ir::Type index_type = ir::Type::scalar(bounds.index);
   sema_.at(s.loc);
   // The variable keeps its last value after the loop; without any iteration the one that it had, or the lower bound.
   if (const Expr& target = *s.targets[0]; target.kind == Expr::Kind::Name) {
@@ -480,7 +480,7 @@ void Checker::run_time_for_with_break(const Stmt& s, const dsl::Range& range) {
     Val old = it != frame_->scope.end() && it->second.unusable.empty() ? it->second.value : Val();
     if (old.is<dsl::Int>()) old = dsl::convert(sema_, old, index_type);
     const bool keeps = old.is_value() && old.value()->type.same_shape_and_elem(index_type);
-    bind(target.text, keeps ? old : Val(bounds.lower), target.loc);
+    bind(target.text, keeps ? old : dsl::index_at(sema_, bounds, bounds.lower), target.loc);
   }
   const std::vector<Carried> carried = find_carried(s, true);
   std::vector<dsl::Variable> variables{{"the index", bounds.lower}};
@@ -489,7 +489,7 @@ void Checker::run_time_for_with_break(const Stmt& s, const dsl::Range& range) {
   const Scope before = frame_->scope;
 
   // Runs a region, whose values are the index and those of the carried names.
-  auto region = [&](const std::vector<Val>& values, const std::function<Val(const Val& index)>& run) {
+  auto region = [&](const std::vector<Val>& values, const std::function<Val(const Val& counter)>& run) {
     frame_->scope = before;
     bind_carried(carried, std::span(values).subspan(1));
     std::vector<dsl::AtEnd> ends{{run(values[0])}};
@@ -497,18 +497,18 @@ void Checker::run_time_for_with_break(const Stmt& s, const dsl::Range& range) {
     return ends;
   };
   ir::Value* go = nullptr;
-  const auto tested = region(loop.enter_test(), [&](const Val& index) {
-    const Val left = dsl::index_in_range(sema_, range, bounds, index);
+  const auto tested = region(loop.enter_test(), [&](const Val& counter) {
+    const Val left = dsl::counter_in_range(sema_, range, bounds, counter);
     go = dsl::logical(sema_, "and", left, dsl::unary(sema_, "not", left_flag())).value();
-    return index;
+    return counter;
   });
   loop.end_test(go, tested);
-  const auto ends = region(loop.enter_body(), [&](const Val& index) {
-    assign(*s.targets[0], index);
+  const auto ends = region(loop.enter_body(), [&](const Val& counter) {
+    assign(*s.targets[0], dsl::index_at(sema_, bounds, counter));
     execute(Continuation{s.body});
     note_result();
     sema_.at(s.loc);
-    return Val(sema_.builder.add(index.value(), bounds.step));
+    return Val(sema_.builder.add(counter.value(), bounds.step));
   });
   const std::vector<std::string> forms = forms_of(carried);
   const std::vector<Val> behind = loop.end_body(ends);

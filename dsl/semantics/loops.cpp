@@ -112,6 +112,17 @@ bool check_range(Sema& s, Range& range) {
   return ok;
 }
 
+// As Triton finds it; what has no type yet has that of a number in the source.
+static Elem index_elem(const Range& range) {
+  std::optional<Elem> met;
+  for (const Val* v : {&range.lower.value, &range.upper.value, &range.step.value}) {
+    const ir::Value* value = v->value();
+    const Elem elem = value ? value->type.elem : literal_type(*v);
+    met = met ? computation_type(*met, false, elem, false, false) : elem;
+  }
+  return *met == Elem::I1 ? Elem::I32 : *met;
+}
+
 Bounds range_bounds(Sema& s, const Range& range) {
   constexpr std::numeric_limits<int32_t> i32;
   Elem elem = Elem::I32;
@@ -129,15 +140,19 @@ Bounds range_bounds(Sema& s, const Range& range) {
     return v.is_value() ? convert(s, v, type).value() : s.builder.constant(type, v.as<Int>().clamped());
   };
   ir::Value *lower = value(*bounds[0]), *upper = value(*bounds[1]), *step = value(*bounds[2]);
-  return {lower, upper, step};
+  return {lower, upper, step, index_elem(range)};
 }
 
-Val index_in_range(Sema& s, const Range& range, const Bounds& bounds, const Val& index) {
+Val index_at(Sema& s, const Bounds& bounds, const Val& counter) {
+  return counter.is_value() ? Val(cast_to(s, counter.value(), bounds.index)) : counter;
+}
+
+Val counter_in_range(Sema& s, const Range& range, const Bounds& bounds, const Val& counter) {
   const Val upper = bounds.upper, step = range.step.value.is_constant() ? range.step.value : Val(bounds.step);
   auto side = [&](const char* sign) { return compare(s, sign, step, Int(0)); };
-  if (step.is_constant()) return compare(s, truth(side(">")) ? "<" : ">", index, upper);
-  Val up = logical(s, "and", side(">"), compare(s, "<", index, upper));
-  Val down = logical(s, "and", side("<"), compare(s, ">", index, upper));
+  if (step.is_constant()) return compare(s, truth(side(">")) ? "<" : ">", counter, upper);
+  Val up = logical(s, "and", side(">"), compare(s, "<", counter, upper));
+  Val down = logical(s, "and", side("<"), compare(s, ">", counter, upper));
   return logical(s, "or", up, down);
 }
 
@@ -149,12 +164,12 @@ Val last_index(Sema& s, const Range& range, const Val& before) {
   const Int step = range.step.value.as<Int>(), width = step > 0 ? step : -step;
   Val distance = step > 0 ? binary(s, "-", upper, lower) : binary(s, "-", lower, upper);
   Val steps = binary(s, "//", binary(s, "-", distance, Int(1)), width);
-  Val last = binary(s, "+", lower, binary(s, "*", steps, step));
-  const ir::Type& type = bounds.lower->type;
+  const Val last = index_at(s, bounds, binary(s, "+", lower, binary(s, "*", steps, step)));
+  const ir::Type type = ir::Type::scalar(bounds.index);
   const Val kept = before.is<Int>() ? convert(s, before, type) : before;
   const bool keeps = kept.is_value() && kept.value()->type.same_shape_and_elem(type);
-  Val ran = index_in_range(s, range, bounds, lower);
-  return Val(s.builder.select(ran.value(), last.value(), keeps ? kept.value() : bounds.lower));
+  const Val ran = counter_in_range(s, range, bounds, lower), first = index_at(s, bounds, lower);
+  return Val(s.builder.select(ran.value(), last.value(), keeps ? kept.value() : first.value()));
 }
 
 // ---- Loops
@@ -170,8 +185,8 @@ Loop::Loop(Sema& s, const Range& range, std::vector<Variable> variables)
   if (known && range.unroll)
     attrs[ir::attr::unroll] = std::clamp<int64_t>(range.unroll->value.as<Int>().clamped(), 0, 256);
   create(ir::Opcode::For, {bounds.lower, bounds.upper, bounds.step}, std::move(attrs));
-  ir::Value* index = ir::ForLoop(*op_).body().add_arg(bounds.lower->type);
-  if (known) index_ = index;
+  ir::ForLoop(*op_).body().add_arg(bounds.lower->type);
+  if (known) bounds_ = bounds;
 }
 
 Loop::Loop(Sema& s, std::vector<Variable> variables) : s_(s), loc_(s.loc), variables_(std::move(variables)) {
@@ -206,7 +221,11 @@ std::vector<Val> Loop::enter(ir::Block& region) {
 }
 
 std::vector<Val> Loop::enter_test() { return enter(ir::WhileLoop(*op_).test()); }
-std::vector<Val> Loop::enter_body() { return enter(*op_->regions.back()); }
+std::vector<Val> Loop::enter_body() {
+  std::vector<Val> inside = enter(*op_->regions.back());
+  if (bounds_) index_ = index_at(s_, *bounds_, ir::ForLoop(*op_).induction());
+  return inside;
+}
 
 // The variable's values at the end of a region, of the types that the loop carries; after an error those that it had at
 // the beginning.

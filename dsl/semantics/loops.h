@@ -35,14 +35,17 @@ struct Range {
 /// none. False after an error.
 bool check_range(Sema& s, Range& range);
 
-/// Lower bound, upper bound and step of a range that is known, as values of one type: int64 if a bound asks for it,
-/// else int32.
+/// Lower bound, upper bound and step of a range that is known, as values of one type, in which iterations are counted:
+/// int64 if a bound asks for it, else int32.
 struct Bounds {
   ir::Value *lower, *upper, *step;
+  Elem index;  ///< what the loop's variable is, in which the three meet: uint32 where one is
 };
 Bounds range_bounds(Sema& s, const Range& range);
-/// Whether the range has an iteration of this index, as an int1.
-Val index_in_range(Sema& s, const Range& range, const Bounds& bounds, const Val& index);
+/// The loop's variable in the iteration that has been counted so.
+Val index_at(Sema& s, const Bounds& bounds, const Val& counter);
+/// Whether the range has an iteration that is counted so, as an int1.
+Val counter_in_range(Sema& s, const Range& range, const Bounds& bounds, const Val& counter);
 /// The index of the last iteration; without any iteration `before`, where that has its type, else the lower bound. The
 /// step is known at compile time.
 Val last_index(Sema& s, const Range& range, const Val& before);
@@ -93,6 +96,7 @@ class Loop {
   std::vector<Variable> variables_;
   ir::Op* op_ = nullptr;
   ir::Builder outside_;
+  std::optional<Bounds> bounds_;  ///< of a For whose range is known
   Val index_;
   std::vector<Val> inside_;  ///< of the region that code is made in
 };

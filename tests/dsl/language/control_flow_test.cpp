@@ -364,5 +364,54 @@ TEST(ControlFlow, TheVariableBehindItsLoop) {
   EXPECT_EQ(run(body, 2, 60), (Ints{57, 77}));
 }
 
+// What the numbers are that the variable takes does not follow from its type: it runs from -2 to 3 where that is
+// uint32.
+TEST(ControlFlow, TheVariableHasTheTypeInWhichItsBoundsMeet) {
+  const std::string body = R"(
+    for i in range(-2, n.to(tl.uint32)):
+        tl.static_assert(i.dtype == tl.uint32)
+        tl.store(out, tl.load(out) * 2 + (1 - 3 * n <= i * 4))
+    for i in range(n.to(tl.uint16), 0, n.to(tl.int64) - 10):
+        tl.static_assert(i.dtype == tl.int64)
+        tl.store(out + 1, i)
+    for i in range(0, n.to(tl.uint64)):
+        tl.static_assert(i.dtype == tl.uint64)
+        tl.store(out + 2, -i < 5)
+    for i in range(n.to(tl.int8), 100 + n.to(tl.int8), 20 + n.to(tl.int8)):
+        tl.static_assert(i.dtype == tl.int8)
+        tl.store(out + 3, i * 2)
+    for i in range(n.to(tl.int8), n.to(tl.uint8) + 5, n.to(tl.int8)):
+        tl.static_assert(i.dtype == tl.uint8)
+        tl.store(out + 4, i - 7)
+    for i in range(n.to(tl.int16)):
+        tl.static_assert(i.dtype == tl.int32)
+    for i in range(5000000000, 5000000003):
+        tl.static_assert(i.dtype == tl.int64)
+    for i in range(3000000000, 3000000003):
+        tl.static_assert(i.dtype == tl.uint32)
+        tl.store(out + 5, i < -1000)
+)";
+  EXPECT_EQ(run(body, 6, 3), (Ints{-7 * 32 + 24, 3, 0, -66, 255, 1}));
+}
+
+TEST(ControlFlow, TheVariableKeepsItsTypeWhereItsLoopIsLeft) {
+  const std::string body = R"(
+    for i in range(-1, n.to(tl.uint32)):
+        tl.static_assert(i.dtype == tl.uint32)
+        if i == 3:
+            break
+    tl.static_assert(i.dtype == tl.uint32)
+    tl.store(out, i - 4 > 5)
+    for j in range(-7, n.to(tl.uint32), 5):
+        pass
+    tl.static_assert(j.dtype == tl.uint32)
+    tl.store(out + 1, j)
+    for k in range(n.to(tl.uint32) - 9, 4):
+        pass
+    tl.store(out + 2, k > 5)
+)";
+  EXPECT_EQ(run(body, 3, 6), (Ints{1, 3, 1}));
+}
+
 }  // namespace
 }  // namespace tegula
