@@ -59,8 +59,11 @@ bool is_in(const Op& loop, const Value* value) {
 
 void remember(const Access& access, GlobalAccesses::Accesses& all) {
   int known = 0;
-  for (auto it = all.lower_bound({.group = access.group, .earlier = access.earlier});
-       it != all.end() && it->group == access.group && it->earlier == access.earlier; ++it)
+  const auto alike = [&](const Access& other) {
+    return other.group == access.group && other.earlier == access.earlier && other.open == access.open;
+  };
+  for (auto it = all.lower_bound({.group = access.group, .earlier = access.earlier, .open = access.open});
+       it != all.end() && alike(*it); ++it)
     if (++known == 2 || *it == access) return;
   all.insert(access);
 }
@@ -131,7 +134,7 @@ bool GlobalOrder::conflict(const Access& earlier, const Access& later) {
   if (both_write && by_one_thread(earlier) && by_one_thread(later)) return false;
   const Value *a = base_of(earlier.pointers), *b = base_of(later.pointers);
   if (a && b && a != b) return false;
-  if (both_write && earlier.earlier && earlier.atomic.empty() == later.atomic.empty())
+  if (both_write && earlier.open && earlier.atomic.empty() == later.atomic.empty())
     return is_scattered(earlier.pointers) || is_scattered(later.pointers);
   return true;
 }
@@ -163,6 +166,7 @@ int GlobalOrder::group_of(const Op& op, const Access& access) {
     if (around->opcode != Opcode::For && around->opcode != Opcode::While) continue;
     if (!innermost) innermost = around;
     varying.push_back(varies(*around, access.pointers));
+    varying.push_back(moves(*around, access.pointers));
   }
   Group group{base_of(access.pointers),      access.writes, access.atomic, access.pointers->type.is_tile(),
               is_scattered(access.pointers), access.apart,  innermost,     std::move(varying)};
@@ -170,20 +174,33 @@ int GlobalOrder::group_of(const Op& op, const Access& access) {
 }
 
 // Whether the value may be another one in each iteration; what follows from values around the loop alone is not.
-bool GlobalOrder::varies(const Op& loop, const Value* value) {
+bool GlobalOrder::varies(const Op& loop, const Value* value) { return depends(varies_, loop, value, false); }
+
+// Whether a loop around may have it be one of other values in each iteration: the number of a loop within, which goes
+// through the same ones each time, is not.
+bool GlobalOrder::moves(const Op& loop, const Value* value) { return depends(moves_, loop, value, true); }
+
+bool GlobalOrder::depends(Known& known, const Op& loop, const Value* value, bool inner_loops_are_whole) {
   if (!is_in(loop, value)) return false;
-  auto [it, is_new] = varies_.try_emplace({&loop, value}, true);
+  auto [it, is_new] = known.try_emplace({&loop, value}, true);
   if (!is_new) return it->second;
+  const auto any = [&](const std::vector<Value*>& values) {
+    return std::any_of(values.begin(), values.end(),
+                       [&](const Value* from) { return from && depends(known, loop, from, inner_loops_are_whole); });
+  };
+  const Op* inner = inner_loops_are_whole ? for_of(value) : nullptr;
+  if (inner && inner != &loop && value == ForLoop(*inner).induction()) {
+    const ForLoop parts(*inner);
+    return known[{&loop, value}] = any({parts.lower(), parts.upper(), parts.step()});
+  }
   if (!value->def || !value->def->has(Pure) || !value->def->regions.empty()) return true;
-  const bool found = std::any_of(value->def->operands.begin(), value->def->operands.end(),
-                                 [&](const Value* operand) { return operand && varies(loop, operand); });
-  return varies_[{&loop, value}] = found;
+  return known[{&loop, value}] = any(value->def->operands);
 }
 
 bool GlobalOrder::has_iterations_apart(const Op& op, const Value* pointers, const Value* mask) {
   const Op* varying = nullptr;
   for (const Op* around = op.parent->parent; around; around = around->parent->parent) {
-    if ((around->opcode != Opcode::For && around->opcode != Opcode::While) || !varies(*around, pointers)) continue;
+    if ((around->opcode != Opcode::For && around->opcode != Opcode::While) || !moves(*around, pointers)) continue;
     if (varying || around->opcode == Opcode::While) return false;
     varying = around;
   }
@@ -196,11 +213,17 @@ bool GlobalOrder::has_iterations_apart(const Op& op, const Value* pointers, cons
 }
 
 void GlobalOrder::next_iteration(const Op& loop, GlobalAccesses& accesses) {
-  for_each(accesses, [&](Access& access) { access.earlier |= varies(loop, access.pointers); });
+  for_each(accesses, [&](Access& access) {
+    access.earlier |= varies(loop, access.pointers);
+    access.open |= moves(loop, access.pointers);
+  });
 }
 
 void GlobalOrder::leave(const Op& loop, GlobalAccesses& accesses) {
-  for_each(accesses, [&](Access& access) { access.earlier &= !is_in(loop, access.pointers); });
+  for_each(accesses, [&](Access& access) {
+    access.earlier &= !is_in(loop, access.pointers);
+    access.open &= !is_in(loop, access.pointers);
+  });
 }
 
 }  // namespace tegula

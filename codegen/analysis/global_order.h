@@ -4,8 +4,9 @@
 // what the program has loaded before, and the later one of two stores is what stays. Threads keep that order for what
 // they access themselves; where one thread accesses what another one stores, a barrier is needed. Three limits, which
 // docs/language.md gives too: pointers that follow from different parameters are taken not to overlap, the stores
-// of a loop's iterations are ordered only where addresses come from memory or are the same in each iteration, and
-// atomic operations of one kind that leave the same in any order have none.
+// of a loop's iterations are ordered only where addresses come from memory or are the same in each iteration (those of
+// a loop within: over all of its iterations), and atomic operations of one kind that leave the same in any order have
+// none.
 #pragma once
 
 #include <map>
@@ -25,6 +26,7 @@ struct GlobalAccesses {
   struct Access {
     int group = 0;         ///< of accesses that differ in their pointers alone
     bool earlier = false;  ///< in an iteration before, where the pointers were others
+    bool open = false;     ///< in an iteration before, whose stores have no order with those of this one
     bool apart = false;    ///< iterations access different elements by these pointers
     const ir::Value* pointers = nullptr;
     bool writes = false;
@@ -60,9 +62,13 @@ class GlobalOrder {
   bool is_scattered(const ir::Value* pointers);
 
  private:
+  using Known = std::map<std::pair<const ir::Op*, const ir::Value*>, bool>;
+
   const ir::Value* base_of(const ir::Value* pointers);
   bool is_replicated(const ir::Type& type) const;
   bool varies(const ir::Op& loop, const ir::Value* value);
+  bool moves(const ir::Op& loop, const ir::Value* value);
+  static bool depends(Known& known, const ir::Op& loop, const ir::Value* value, bool inner_loops_are_whole);
   bool has_iterations_apart(const ir::Op& op, const ir::Value* pointers, const ir::Value* mask);
   bool conflict(const GlobalAccesses::Access& earlier, const GlobalAccesses::Access& later);
   int group_of(const ir::Op& op, const GlobalAccesses::Access& access);
@@ -70,7 +76,7 @@ class GlobalOrder {
   const int64_t blocks_;
   std::unordered_map<const ir::Value*, const ir::Value*> bases_;
   std::unordered_map<const ir::Value*, bool> scattered_;
-  std::map<std::pair<const ir::Op*, const ir::Value*>, bool> varies_;
+  Known varies_, moves_;
   std::map<std::tuple<const ir::Op*, const ir::Value*, const ir::Value*>, bool> apart_;
   /// The key of a group of accesses: the base pointer; whether they write, their atomic kind, whether they are tiles,
   /// depend on loaded data, differ between iterations; the innermost loop; and in which of the enclosing loops the

@@ -348,6 +348,17 @@ TEST(Memory, KeepsTheOrderOfAProgram) {
        [](int i) { return i == 0  ? 6
                           : i < 9 ? 5
                                   : i; }},
+      // In the next iteration of a loop around one that stores.
+      {"for k in range(2):\n    tl.store(z + i, i + k)\n    for j in range(4):\n"
+       "        tl.store(z + 128 * j + 127 - tl.arange(0, 128), 7, mask=tl.arange(0, 128) >= 128 * k)",
+       [](int i) { return i + 1; }},
+      {"for k in range(2):\n    for j in range(4):\n        tl.store(z + 128 * j + tl.arange(0, 128), k)\n"
+       "    for j in range(4):\n"
+       "        tl.store(z + 128 * j + 127 - tl.arange(0, 128), 7, mask=tl.arange(0, 128) >= 128 * k)",
+       [](int) { return 1; }},
+      {"for k in range(2):\n    for j in range(4):\n        x = tl.load(z + 128 * j + tl.arange(0, 128))\n"
+       "        tl.store(z + 128 * j + 127 - tl.arange(0, 128), x + 1)",
+       [](int i) { return i + 2; }},
       // Pieces of which each has elements of the one before.
       {"j = tl.arange(0, 256)\nfor k in range(0, 257, 64):\n    tl.store(z + k + j, tl.load(z + k + j) * 2)",
        [](int i) { return i << (std::min(i / 64, 4) - std::max(0, i / 64 - 3) + 1); }},
@@ -386,6 +397,15 @@ TEST(Memory, ThreadsKeepTheirOwnOrder) {
   EXPECT_EQ(barriers("for t in range(tl.program_id(0), 64, tl.num_programs(0)):\n    p = x + t * 1024 + i\n    "
                      "tl.store(p, tl.load(p) + 1)"),
             0u);
+  // Again and again, too; but not where they begin elsewhere each time.
+  EXPECT_EQ(
+      barriers("for t in range(8):\n    for k in range(0, 4096, 1024):\n        tl.store(x + k + i, tl.load(x + k + i) "
+               "+ 1)"),
+      0u);
+  EXPECT_GT(
+      barriers("for t in range(8):\n    for k in range(t, 4096, 1024):\n        tl.store(x + k + i, tl.load(x + k + i) "
+               "+ 1)"),
+      0u);
   auto rows = [&](const char* at, const char* mask) {
     return barriers(
         fmt::format("r = tl.arange(0, 4)[:, None]\nj = tl.arange(0, 256)[None, :]\nfor k in range(0, 1000, "
