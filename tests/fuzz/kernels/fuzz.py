@@ -272,8 +272,9 @@ def main():
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--count", type=int)
     parser.add_argument("--first", type=int, help="the first kernel's number; else one that follows from the time")
-    parser.add_argument("--product-loops", action="store_true", help="of these numbers, kernels that are one loop of products")
-    parser.add_argument("--product-nests", action="store_true", help="of these numbers, matrix products as people write them")
+    parser.add_argument("--only", choices=["product-loops", "product-nests", "expressions"],
+                        help="of these numbers, kernels that are one loop of products, matrix products as people write them, "
+                        "or many elementwise expressions")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--reduced", type=int, default=REDUCED, help="how many findings are made smaller")
     parser.add_argument("--show", type=int, metavar="NUMBER")
@@ -300,12 +301,10 @@ def main():
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, frame: ends.append(number))
     wanted = lambda seed: True
-    if given.product_loops:
+    if given.only:
         sys.path.insert(0, str(HERE))
-        from generate import is_product_loop as wanted
-    if given.product_nests:
-        sys.path.insert(0, str(HERE))
-        from generate import is_product_nest as wanted
+        import generate
+        wanted = generate.FORMS[given.only]
     return fuzz(first, 10**9 if given.count is None else given.count, seconds, given.jobs, given.reduced,
                 lambda: bool(ends), given.summary, wanted)
 

@@ -5,6 +5,7 @@ import math
 import random
 
 from addresses import Addresses
+from expressions import Expressions
 from formats import ScaledProducts
 from memory import BITS, FLOAT8, FLOATS, INTEGERS, Memory
 from nests import ProductNest
@@ -522,6 +523,11 @@ def is_product_nest(seed):
     return not is_product_loop(seed) and random.Random(f"nest of {seed}").random() < .15
 
 
+def is_expressions(seed):
+    """Whether the kernel is many elementwise expressions."""
+    return not (is_product_loop(seed) or is_product_nest(seed)) and random.Random(f"expressions of {seed}").random() < .1
+
+
 def walks(seed):
     """Whether a kernel that is neither has loops through memory among its statements."""
     return random.Random(f"walks of {seed}").random() < .4
@@ -529,7 +535,7 @@ def walks(seed):
 
 def is_plain(seed):
     """Whether all of the kernel's statements have a form in C++, where no loop is left."""
-    return not (is_product_loop(seed) or is_product_nest(seed) or walks(seed))
+    return not (is_product_loop(seed) or is_product_nest(seed) or is_expressions(seed) or walks(seed))
 
 
 def further_options(seed):
@@ -567,11 +573,31 @@ def nest_case(seed):
     }
 
 
+def expressions_case(seed):
+    kernel = Expressions(seed)
+    return {
+        "text": kernel.write(),
+        "arrays": kernel.arrays,
+        "numbers": kernel.numbers,
+        "programs": 1,
+        "num_warps": kernel.warps,
+        "num_stages": 1,
+        "maxnreg": 0,
+        "num_ctas": 1,
+        "options": {}
+    }
+
+
+FORMS = {"product-loops": is_product_loop, "product-nests": is_product_nest, "expressions": is_expressions}
+
+
 def case(seed):
     """A kernel as a dictionary: its text, arrays and numbers by the names of parameters, the grid (the number of programs, or
     those along each axis) and options."""
     if is_product_nest(seed):
         return nest_case(seed)
+    if is_expressions(seed):
+        return expressions_case(seed)
     loop = is_product_loop(seed)
     kernel = ProductLoop(seed) if loop else Kernel(seed)
     text = kernel.write()

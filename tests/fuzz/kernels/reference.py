@@ -85,7 +85,12 @@ def where(condition, x, y):
         condition = convert(condition, int1)
     if isinstance(x, Pointer):
         return Pointer(x.memory, np.where(condition.value, x.at, y.at))
-    x, y, t = operands(x, y) if not (is_number(x) and is_number(y)) else (*(number(v, int32) for v in (x, y)), int32)
+    if is_number(x) and is_number(y):
+        x, y, t = number(x, int32), number(y, int32), int32
+    elif isinstance(x, Tile) and isinstance(y, Tile) and x.type is y.type:  # float8 too
+        t = x.type
+    else:
+        x, y, t = operands(x, y)
     chosen = condition if is_number(condition) else condition.value
     bound = None if x.exact and y.exact else np.where(chosen, x.bound, y.bound)
     return Tile(t, np.where(chosen, x.value, y.value), bound)
