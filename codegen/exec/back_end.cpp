@@ -23,7 +23,7 @@
 #include "codegen/exec/fold_offsets.h"
 #include "codegen/exec/join_pieces.h"
 #include "codegen/exec/narrow_offsets.h"
-#include "codegen/exec/own_constants.h"
+#include "codegen/exec/own_registers.h"
 #include "codegen/exec/share_operands.h"
 #include "codegen/exec/short_divisions.h"
 #include "runtime/base/check.h"
@@ -193,7 +193,7 @@ class Passes : private Text, public llvm::legacy::PassManager {
     const llvm::PassInfo* info = llvm::PassRegistry::getPassRegistry()->getPassInfo(pass->getPassID());
     const std::string_view name = info ? std::string_view(info->getPassArgument()) : std::string_view();
     if (name == "finalize-isel") llvm::legacy::PassManager::add(join_pieces());
-    if (name == "register-coalescer") llvm::legacy::PassManager::add(own_constants());
+    if (name == "register-coalescer") llvm::legacy::PassManager::add(own_registers());
     if (name == "codegenprepare") llvm::legacy::PassManager::add(short_divisions());
     const auto* left_out =
         std::find_if(std::begin(kLeftOut), std::end(kLeftOut), [&](const LeftOut& row) { return row.pass == name; });

@@ -1,4 +1,4 @@
-// Gives constants registers of their own in the back end.
+// Gives constants, and what loops begin with, registers of their own in the back end.
 #pragma once
 
 namespace llvm {
@@ -12,6 +12,10 @@ namespace tegula {
 /// for 128 sums took a twentieth of the compilation. What a masked load leaves where it loads nothing stays a copy if a
 /// loop carries what is loaded: so the coalescer makes one register of both. Moves at the loop's end in its place let
 /// the assembler compute with the values before it starts the products that it should compute beside.
-llvm::FunctionPass* own_constants();
+///
+/// What a loop begins with and other instructions use too is moved to the register that the loop writes. The coalescer
+/// would make one of both; ptxas 13.0 then took what the loop had written for what it began with, in an address behind
+/// the loop whose other summand was computed ahead of it.
+llvm::FunctionPass* own_registers();
 
 }  // namespace tegula

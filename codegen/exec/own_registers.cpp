@@ -1,0 +1,85 @@
+#include "codegen/exec/own_registers.h"
+
+#include <llvm/CodeGen/MachineFunctionPass.h>
+#include <llvm/CodeGen/MachineLoopInfo.h>
+#include <llvm/CodeGen/MachineRegisterInfo.h>
+#include <llvm/CodeGen/TargetInstrInfo.h>
+#include <llvm/CodeGen/TargetSubtargetInfo.h>
+
+namespace tegula {
+
+namespace {
+
+class OwnRegisters : public llvm::MachineFunctionPass {
+ public:
+  static char ID;
+  OwnRegisters() : llvm::MachineFunctionPass(ID) {}
+  void getAnalysisUsage(llvm::AnalysisUsage& usage) const override {
+    usage.setPreservesCFG();
+    usage.addRequired<llvm::MachineLoopInfoWrapperPass>();
+    usage.addPreserved<llvm::MachineLoopInfoWrapperPass>();
+    llvm::MachineFunctionPass::getAnalysisUsage(usage);
+  }
+  bool runOnMachineFunction(llvm::MachineFunction& function) override {
+    const llvm::MachineLoopInfo& loops = getAnalysis<llvm::MachineLoopInfoWrapperPass>().getLI();
+    bool changed = false;
+    for (llvm::MachineBasicBlock& block : function)
+      for (llvm::MachineInstr& i : llvm::make_early_inc_range(block))
+        if (is_copy(i)) changed |= repeat_constant(i, function) || move(i, function, loops);
+    return changed;
+  }
+
+ private:
+  static bool is_whole(const llvm::MachineOperand& operand) {
+    return operand.getReg().isVirtual() && operand.getSubReg() == 0;
+  }
+  // Whether a loop carries what is written to the register next.
+  static bool is_carried(llvm::Register written, const llvm::MachineRegisterInfo& registers) {
+    return llvm::any_of(registers.use_instructions(written), [&](const llvm::MachineInstr& use) {
+      return use.isCopy() && is_whole(use.getOperand(0)) && !registers.hasOneDef(use.getOperand(0).getReg());
+    });
+  }
+  static bool is_copy(const llvm::MachineInstr& i) {
+    return i.isCopy() && is_whole(i.getOperand(0)) && is_whole(i.getOperand(1));
+  }
+  static bool repeat_constant(llvm::MachineInstr& copy, llvm::MachineFunction& function) {
+    llvm::MachineRegisterInfo& registers = function.getRegInfo();
+    const llvm::Register to = copy.getOperand(0).getReg(), from = copy.getOperand(1).getReg();
+    llvm::MachineInstr* constant = registers.getUniqueVRegDef(from);
+    if (!constant || constant->getNumOperands() != 2 || !constant->isAsCheapAsAMove()) return false;
+    if (is_carried(to, registers)) return false;
+    const llvm::MachineOperand& value = constant->getOperand(1);
+    if ((!value.isImm() && !value.isFPImm()) || registers.getRegClass(to) != registers.getRegClass(from)) return false;
+    llvm::MachineInstr* own = function.CloneMachineInstr(constant);
+    own->getOperand(0).setReg(to);
+    own->getOperand(0).setIsDead(false);
+    own->setDebugLoc(copy.getDebugLoc());
+    copy.getParent()->insert(copy.getIterator(), own);
+    copy.eraseFromParent();
+    return true;
+  }
+  // Whether the copy hands on what a loop around it computed: to the next iteration, or behind the loop.
+  static bool leaves_iteration(const llvm::MachineInstr& copy, const llvm::MachineBasicBlock& from,
+                               const llvm::MachineLoopInfo& loops) {
+    const llvm::MachineLoop* loop = loops.getLoopFor(&from);
+    return loop && (!loop->contains(copy.getParent()) || loop->isLoopLatch(copy.getParent()));
+  }
+  static bool move(llvm::MachineInstr& copy, llvm::MachineFunction& function, const llvm::MachineLoopInfo& loops) {
+    const llvm::MachineRegisterInfo& registers = function.getRegInfo();
+    const llvm::Register to = copy.getOperand(0).getReg(), from = copy.getOperand(1).getReg();
+    if (registers.hasOneDef(to) || !registers.hasOneDef(from) || registers.hasOneNonDBGUser(from) ||
+        leaves_iteration(copy, *registers.getVRegDef(from)->getParent(), loops))
+      return false;
+    function.getSubtarget().getInstrInfo()->copyPhysReg(*copy.getParent(), copy.getIterator(), copy.getDebugLoc(), to,
+                                                        from, false);
+    copy.eraseFromParent();
+    return true;
+  }
+};
+char OwnRegisters::ID = 0;
+
+}  // namespace
+
+llvm::FunctionPass* own_registers() { return new OwnRegisters; }
+
+}  // namespace tegula
