@@ -65,6 +65,18 @@ class JoinPieces : public llvm::MachineFunctionPass {
 };
 char JoinPieces::ID = 0;
 
+class CutHugeBlocks : public llvm::FunctionPass {
+ public:
+  static char ID;
+  CutHugeBlocks() : llvm::FunctionPass(ID) {}
+  bool runOnFunction(llvm::Function& function) override {
+    const size_t blocks = function.size();
+    cut_huge_blocks(function);
+    return function.size() != blocks;
+  }
+};
+char CutHugeBlocks::ID = 0;
+
 }  // namespace
 
 void cut_huge_blocks(llvm::Function& f) {
@@ -82,6 +94,7 @@ void cut_huge_blocks(llvm::Function& f) {
   }
 }
 
+llvm::FunctionPass* cut_huge_blocks() { return new CutHugeBlocks; }
 llvm::FunctionPass* join_pieces() { return new JoinPieces; }
 
 }  // namespace tegula

@@ -2,13 +2,13 @@
 
 #include <llvm/Analysis/TargetTransformInfo.h>
 #include <llvm/ExecutionEngine/Orc/AbsoluteSymbols.h>
-#include <llvm/ExecutionEngine/Orc/CompileUtils.h>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
 #include <llvm/IR/DebugInfo.h>
 #include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/InstIterator.h>
+#include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/IRReader/IRReader.h>
 #include <llvm/Support/SourceMgr.h>
@@ -32,10 +32,12 @@
 #include "codegen/exec/emulator/soft_float.h"
 #include "codegen/exec/emulator/to_bytecode.h"
 #include "codegen/exec/fatal_errors.h"
+#include "codegen/exec/join_pieces.h"
 #include "codegen/exec/llvm_passes.h"
 #include "codegen/exec/module_stash.h"
 #include "codegen/ir/verify_steps.h"
 #include "codegen/lower/llvm_headers.h"
+#include "runtime/base/check.h"
 #include "runtime/base/error.h"
 #include "runtime/sealing.h"
 
@@ -388,6 +390,28 @@ double thread_seconds() {
   return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
 }
 
+/// The passes of a machine. Where a block is huge they take minutes to select its instructions. One that joins blocks
+/// comes ahead of that, and would join the pieces.
+class Passes : public llvm::legacy::PassManager {
+ public:
+  void add(llvm::Pass* pass) override {
+    const llvm::PassInfo* info = llvm::PassRegistry::getPassRegistry()->getPassInfo(pass->getPassID());
+    const bool joins = info && info->getPassArgument() == "codegenprepare";
+    llvm::legacy::PassManager::add(pass);
+    if (joins) llvm::legacy::PassManager::add(cut_huge_blocks());
+  }
+};
+
+std::string object_code(llvm::Module& module, llvm::TargetMachine& machine) {
+  llvm::SmallString<0> text;
+  llvm::raw_svector_ostream stream(text);
+  Passes passes;
+  llvm::MCContext* context = nullptr;
+  TEGULA_CHECK(!machine.addPassesToEmitMC(passes, context, stream), "LLVM makes no object code for this host");
+  passes.run(module);
+  return std::string(text);
+}
+
 /// LLVM's own count asks of each instruction whether it is a debugger's.
 size_t instructions_of(const llvm::Module& module) {
   size_t count = 0;
@@ -435,11 +459,11 @@ std::string Jit::Impl::make(const KernelImage& image, const Target& target, Tier
   if (tier == Tier::Optimised) combine_instructions(*module, machine);
   round_integers_once(*module);
 
-  auto object = must(llvm::orc::SimpleCompiler(machine)(*module), "code");
+  std::string object = object_code(*module, machine);
   if (!messages.empty()) refuse(image, messages);
   kernel.frame_bytes = told.stack_bytes();
   kernel.optimising_seconds = kOptimising * (thread_seconds() - begin);
-  return object->getBuffer().str();
+  return object;
 }
 
 void Jit::Impl::link(const KernelImage& image, const std::string& object, OrcKernel& kernel) {

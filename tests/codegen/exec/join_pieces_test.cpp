@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/exec/emulator.h"
 #include "dsl/tegula.h"
 #include "tests/ptx_registers.h"
 
@@ -49,13 +50,12 @@ TEST(JoinPieces, PtxHasAllPiecesInOrder) {
   EXPECT_LE(count(ptx, R"(\$L__BB\d+_\d+:)"), 2);
 }
 
-TEST(JoinPieces, ComputeWhatTheTextSays) {
+void computes_what_the_text_says(Device& device) {
   constexpr int kIterations = 3;
-  auto device = default_device();
   std::vector<int32_t> x(kBlock);
   for (int i = 0; i < kBlock; ++i) x[i] = i * 100003 - 1000000;
-  Buffer out(*device, x.size() * sizeof(int32_t)), in(*device, x);
-  mix().launch(*device, {1}, kLaunch, out.as<int32_t>(), in.as<int32_t>(), kIterations);
+  Buffer out(device, x.size() * sizeof(int32_t)), in(device, x);
+  mix().launch(device, {1}, kLaunch, out.as<int32_t>(), in.as<int32_t>(), kIterations);
   for (int i = 0; i < kIterations; ++i) {
     uint32_t sum = 0;
     for (int32_t& value : x) {
@@ -65,6 +65,13 @@ TEST(JoinPieces, ComputeWhatTheTextSays) {
     for (int32_t& value : x) value = int32_t(uint32_t(value) + sum);
   }
   EXPECT_EQ(out.download<int32_t>(), x);
+}
+
+TEST(JoinPieces, ComputeWhatTheTextSays) { computes_what_the_text_says(*default_device()); }
+
+// Fast code for the host is made of pieces too.
+TEST(JoinPieces, ComputeWhatTheTextSaysInTheHostsCode) {
+  computes_what_the_text_says(*make_emulator({.optimised_at_once = true}));
 }
 
 }  // namespace
