@@ -142,7 +142,10 @@ class Transfer {
     const AxisInfo &l = get(op.operands[0]), &r = get(op.operands[1]);
     const ir::Type& type = op.operands[0]->type;
     if (!l.constant || !r.constant || type.pointer || type.is_bool()) return std::nullopt;
-    __int128 a = *l.constant, b = *r.constant, value;
+    // A uint64 of 2^63 and more is a negative constant.
+    const auto number = [&](int64_t x) { return is_unsigned(type.elem) ? __int128(uint64_t(x)) : __int128(x); };
+    const __int128 a = number(*l.constant), b = number(*r.constant);
+    __int128 value;
     switch (op.opcode) {
       case Opcode::Add:
         value = a + b;

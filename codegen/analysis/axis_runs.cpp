@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstdlib>
 
+#include "codegen/analysis/axis_facts.h"
+
 namespace tegula {
 
 using ir::Op;
@@ -97,14 +99,17 @@ class Rules {
     }
     return trimmed(std::move(runs));
   }
-  /// Neighbouring numbers over a power of two, from multiples of it on: as many equal ones after another.
+  /// Neighbouring numbers over a power of two, from multiples of it on: as many equal ones after another. Behind what
+  /// wraps around, the quotient is not the next one.
   Runs divided(int64_t divisor) const {
     const AxisInfo& x = of(0);
     if (!x.non_negative || divisor <= 1 || !std::has_single_bit(uint64_t(divisor))) return {};
+    const bool wraps = axis_facts::may_wrap_around(op_.operands[0]->type);
     Runs runs;
     for (size_t axis = 0; axis < rank(); ++axis) {
       const bool begins = x.divisibility[axis] % divisor == 0;
-      runs.push_back(begins && x.contiguity[axis] > divisor ? Run{1, x.contiguity[axis], divisor} : Run{});
+      const int64_t length = wraps ? std::min(x.contiguity[axis], x.divisibility[axis]) : x.contiguity[axis];
+      runs.push_back(begins && length > divisor ? Run{1, length, divisor} : Run{});
     }
     return trimmed(std::move(runs));
   }

@@ -15,8 +15,13 @@ class RandomExpressions : public Axis, public testing::WithParamInterface<int> {
 
   void remember(Value* v, Numbers numbers) { values[v] = std::move(numbers); }
 
-  /// Checks all claims about one value.
+  /// Checks all claims about one value. Runs of uint32 and uint64 go on around 0.
   void check(const Value* v, const AxisInfo& info) {
+    const Elem elem = v->type.elem;
+    const auto plus = [&](int64_t a, int64_t b) {
+      const uint64_t sum = uint64_t(a) + uint64_t(b);
+      return elem == Elem::U32 ? int64_t(uint32_t(sum)) : int64_t(sum);
+    };
     Shape shape = v->type.is_scalar() ? Shape{1} : v->type.shape;
     const Numbers& x = values.at(v);
     int64_t inner = int64_t(x.size());
@@ -26,18 +31,19 @@ class RandomExpressions : public Axis, public testing::WithParamInterface<int> {
       for (int64_t i = 0; i < int64_t(x.size()); ++i) {
         int64_t at = i / inner % shape[axis];
         int64_t in_run = at % info.contiguity[axis], in_group = at % info.constancy[axis];
-        ASSERT_EQ(x[i], x[i - in_run * inner] + in_run) << "contiguity " << info.contiguity[axis] << " of " << op(v);
+        ASSERT_EQ(x[i], plus(x[i - in_run * inner], in_run))
+            << "contiguity " << info.contiguity[axis] << " of " << op(v);
         ASSERT_EQ(x[i - in_run * inner] % info.divisibility[axis], 0)
             << "divisibility " << info.divisibility[axis] << " of " << op(v);
         ASSERT_EQ(x[i], x[i - in_group * inner]) << "constancy " << info.constancy[axis] << " of " << op(v);
         if (info.strided.empty()) continue;
         const AxisInfo::Run run = info.strided[axis];
-        ASSERT_EQ(x[i], x[i - at % run.length * inner] + run.at(at % run.length)) << "stride of " << op(v);
+        ASSERT_EQ(x[i], plus(x[i - at % run.length * inner], run.at(at % run.length))) << "stride of " << op(v);
       }
     }
     for (int64_t e : x) {
       ASSERT_EQ(e, info.constant.value_or(e)) << op(v);
-      ASSERT_TRUE(e >= 0 || !info.non_negative) << op(v);
+      ASSERT_TRUE(e >= 0 || elem == Elem::U64 || !info.non_negative) << op(v);
     }
   }
   static std::string op(const Value* v) { return v->def ? ir::print_line(*v->def) : "a parameter"; }
@@ -221,13 +227,13 @@ TEST_P(RandomExpressions, FactsHold) {
   }
 }
 
-// In types whose numbers wrap around, among them along an axis. Runs of uint32 are taken to go on around 0, those of
-// what they are cast to are not.
-TEST_P(RandomExpressions, FactsHoldOfFewBits) {
+// In types whose numbers wrap around, among them along an axis.
+TEST_P(RandomExpressions, FactsHoldWhereNumbersWrapAround) {
   std::mt19937 random{uint32_t(GetParam())};
   const auto below = [&](int64_t n) { return int64_t(random() % uint64_t(n)); };
-  constexpr Elem kTypes[] = {Elem::I8, Elem::U8, Elem::I16, Elem::U16, Elem::U32};
+  constexpr Elem kTypes[] = {Elem::I8, Elem::U8, Elem::I16, Elem::U16, Elem::U32, Elem::U64};
   const auto in = [](Elem type, int64_t x) {
+    if (type == Elem::U64) return x;
     if (type == Elem::U32) return int64_t(uint32_t(x));
     return int64_t(type == Elem::I8    ? int8_t(x)
                    : type == Elem::U8  ? uint8_t(x)
@@ -265,7 +271,7 @@ TEST_P(RandomExpressions, FactsHoldOfFewBits) {
       std::vector<Value*> tiles{leaf(type), leaf(type), leaf(type)};
       for (int i = 0; i < 8; ++i) {
         Value *x = tiles[size_t(below(int64_t(tiles.size())))], *y = below(2) ? leaf(type) : tiles.back();
-        if (below(6) == 0) x = cast(cast(x, kTypes[below(5)]), type);
+        if (below(6) == 0) x = cast(cast(x, kTypes[below(std::size(kTypes))]), type);
         const Numbers p = values[x], q = values[y];
         const auto zip = [&](Value* v, auto f) {
           Numbers r;
@@ -274,54 +280,88 @@ TEST_P(RandomExpressions, FactsHoldOfFewBits) {
           tiles.push_back(v);
         };
         const bool divides = std::none_of(q.begin(), q.end(), [](int64_t e) { return e == 0 || e == -1; });
-        const int64_t choice = below(12), shift = below(5);
+        const int64_t choice = below(16), shift = below(5);
+        using Word = uint64_t;
+        const bool is_word = type == Elem::U64;
+        const auto less = [&](int64_t m, int64_t n) { return is_word ? Word(m) < Word(n) : m < n; };
+        const auto smaller = [&](int64_t m, int64_t n) { return less(m, n) ? m : n; };
+        const auto larger = [&](int64_t m, int64_t n) { return less(m, n) ? n : m; };
         switch (choice) {
           case 0:
           case 1:
-            zip(b.add(x, y), [](int64_t m, int64_t n) { return m + n; });
+            zip(b.add(x, y), [](int64_t m, int64_t n) { return int64_t(Word(m) + Word(n)); });
             break;
           case 2:
-            zip(b.sub(x, y), [](int64_t m, int64_t n) { return m - n; });
+            zip(b.sub(x, y), [](int64_t m, int64_t n) { return int64_t(Word(m) - Word(n)); });
             break;
           case 3:
-            zip(b.mul(x, y), [](int64_t m, int64_t n) { return m * n; });
+            zip(b.mul(x, y), [](int64_t m, int64_t n) { return int64_t(Word(m) * Word(n)); });
             break;
           case 4:
-            if (divides) zip(b.div(x, y), [](int64_t m, int64_t n) { return m / n; });
+            if (divides)
+              zip(b.div(x, y), [&](int64_t m, int64_t n) { return is_word ? int64_t(Word(m) / Word(n)) : m / n; });
             break;
           case 5:
-            if (divides) zip(b.rem(x, y), [](int64_t m, int64_t n) { return m % n; });
+            if (divides)
+              zip(b.rem(x, y), [&](int64_t m, int64_t n) { return is_word ? int64_t(Word(m) % Word(n)) : m % n; });
             break;
           case 6:
             zip(b.bit_and(x, y), [](int64_t m, int64_t n) { return m & n; });
             break;
           case 7:
-            zip(b.shl(x, constant(type, shift)), [&](int64_t m, int64_t) { return m << shift; });
+            zip(b.shl(x, constant(type, shift)), [&](int64_t m, int64_t) { return int64_t(Word(m) << shift); });
             break;
           case 8:
-            zip(b.shr(x, constant(type, shift)), [&](int64_t m, int64_t) { return m >> shift; });
+            zip(b.shr(x, constant(type, shift)),
+                [&](int64_t m, int64_t) { return is_word ? int64_t(Word(m) >> shift) : m >> shift; });
             break;
           case 9:
-            zip(b.create(Opcode::Abs, {x}, {x->type})->result(), [](int64_t m, int64_t) { return std::abs(m); });
+            zip(b.create(Opcode::Abs, {x}, {x->type})->result(),
+                [&](int64_t m, int64_t) { return is_word ? m : std::abs(m); });
             break;
           case 10:
-            zip(b.create(Opcode::Neg, {x}, {x->type})->result(), [](int64_t m, int64_t) { return -m; });
+            zip(b.create(Opcode::Neg, {x}, {x->type})->result(), [](int64_t m, int64_t) { return int64_t(-Word(m)); });
+            break;
+          case 11:
+            zip(b.bit_or(x, y), [](int64_t m, int64_t n) { return m | n; });
+            break;
+          case 12:
+            zip(b.bit_xor(x, y), [](int64_t m, int64_t n) { return m ^ n; });
+            break;
+          case 13:
+            zip(b.minimum(x, y), smaller);
+            break;
+          case 14:
+            zip(b.maximum(x, y), larger);
             break;
           default: {
-            Value* mask = b.lt(x, y);
-            zip(b.select(mask, x, y), [](int64_t m, int64_t n) { return std::min(m, n); });
-            Numbers less;
-            for (size_t k = 0; k < size; ++k) less.push_back(p[k] < q[k]);
-            remember(mask, less);
+            const int64_t kind = below(6);
+            Value* mask = kind == 0   ? b.lt(x, y)
+                          : kind == 1 ? b.le(x, y)
+                          : kind == 2 ? b.gt(x, y)
+                          : kind == 3 ? b.ge(x, y)
+                          : kind == 4 ? b.eq(x, y)
+                                      : b.ne(x, y);
+            const auto holds = [&](int64_t m, int64_t n) {
+              return kind == 0   ? less(m, n)
+                     : kind == 1 ? !less(n, m)
+                     : kind == 2 ? less(n, m)
+                     : kind == 3 ? !less(m, n)
+                     : kind == 4 ? m == n
+                                 : m != n;
+            };
+            zip(b.select(mask, x, y), [&](int64_t m, int64_t n) { return holds(m, n) ? m : n; });
+            Numbers truths;
+            for (size_t k = 0; k < size; ++k) truths.push_back(holds(p[k], q[k]));
+            remember(mask, truths);
           }
         }
-        cast(tiles.back(), type == Elem::U32 ? Elem::I64 : Elem::I32);
+        cast(tiles.back(), type == Elem::U32 || type == Elem::U64 ? Elem::I64 : Elem::I32);
       }
     }
   }
   const AxisAnalysis analysis(func);
-  for (auto& [v, numbers] : values)
-    if (v->type.elem != Elem::U32) ASSERT_NO_FATAL_FAILURE(check(v, analysis.info(v)));
+  for (auto& [v, numbers] : values) ASSERT_NO_FATAL_FAILURE(check(v, analysis.info(v)));
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomExpressions, testing::Range(0, 200));
 
