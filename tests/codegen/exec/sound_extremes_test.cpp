@@ -1,5 +1,6 @@
 // label: device
-// Minima and maxima of integers of 8 and 16 bits, and comparisons with the constant that bounds them.
+// Minima and maxima of integers: of 8 and 16 bits beside comparisons with the constant that bounds them, of negated
+// ones.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -31,6 +32,14 @@ def bounded(out, x, BOUND: tl.constexpr):
 def place_of_largest(out, x):
     r, c = tl.arange(0, 256)[:, None], tl.arange(0, 8)[None, :]
     tl.store(out + tl.arange(0, 256), tl.argmax(tl.load(x + r * 8 + c, mask=c >= 5, other=0), 1))
+
+@triton.jit
+def of_negated(out, x):
+    r, c = tl.arange(0, 256)[:, None], tl.arange(0, 8)[None, :]
+    v = tl.load(x + r * 8 + c)
+    tl.store(out + tl.arange(0, 256), tl.min(-v, 1))
+    tl.store(out + 256 + tl.arange(0, 256), tl.max(-v, 1))
+    tl.store(out + 512 + tl.arange(0, 256), tl.sum(v, 1))
 )";
 
 template <class T>
@@ -42,11 +51,11 @@ std::vector<T> numbers(size_t count) {
 }
 
 template <class T>
-class WidenExtremes : public testing::Test {};
+class SoundExtremes : public testing::Test {};
 using Numbers = testing::Types<int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t>;
-TYPED_TEST_SUITE(WidenExtremes, Numbers);
+TYPED_TEST_SUITE(SoundExtremes, Numbers);
 
-TYPED_TEST(WidenExtremes, ComparedWithTheirBound) {
+TYPED_TEST(SoundExtremes, ComparedWithTheirBound) {
   const std::vector<TypeParam> x = numbers<TypeParam>(1024);
   auto* device = default_device();
   Buffer out(*device, 4 * x.size() * sizeof(int32_t)), of_x(*device, x);
@@ -66,7 +75,7 @@ TYPED_TEST(WidenExtremes, ComparedWithTheirBound) {
   }
 }
 
-TYPED_TEST(WidenExtremes, PlaceOfTheLargestBesideZeros) {
+TYPED_TEST(SoundExtremes, PlaceOfTheLargestBesideZeros) {
   const std::vector<TypeParam> x = numbers<TypeParam>(256 * 8);
   auto* device = default_device();
   Buffer out(*device, 256 * sizeof(int32_t)), of_x(*device, x);
@@ -81,8 +90,34 @@ TYPED_TEST(WidenExtremes, PlaceOfTheLargestBesideZeros) {
   }
 }
 
+TEST(SoundExtremesKernels, OfNegated) {
+  const std::vector<int32_t> x = numbers<int32_t>(256 * 8);
+  auto* device = default_device();
+  for (int warps : {1, 4}) {
+    Buffer out(*device, 3 * 256 * sizeof(int32_t)), of_x(*device, x);
+    Program::parse(kText, "bounded.py")
+        .kernel("of_negated")
+        .launch(*device, {1}, {.num_warps = warps}, out.as<int32_t>(), of_x.as<int32_t>());
+    const auto got = out.download<int32_t>();
+    for (size_t row = 0; row < 256; ++row) {
+      std::vector<int32_t> negated(x.begin() + row * 8, x.begin() + row * 8 + 8);
+      for (int32_t& v : negated) v = int32_t(-uint32_t(v));
+      EXPECT_EQ(got[row], *std::min_element(negated.begin(), negated.end())) << "row " << row;
+      EXPECT_EQ(got[256 + row], *std::max_element(negated.begin(), negated.end())) << "row " << row;
+    }
+  }
+}
+
+// ptxas drops the minus of one of three that a minimum is of.
+TEST(SoundExtremesPtx, CopiesOfNegated) {
+  const std::vector<ArgType> types(2, {.elem = Elem::I32, .pointer = true, .divisible_by = 16});
+  const std::string ptx =
+      Program::parse(kText, "bounded.py").kernel("of_negated").compile(types, {.num_warps = 4}, "sm_90a").ptx;
+  EXPECT_NE(ptx.find("prmt.b32"), std::string::npos) << ptx;
+}
+
 // ptxas takes the comparison with the bound from an instruction for two halves, which answers it wrongly.
-TEST(WidenExtremesPtx, NoneOfFewBits) {
+TEST(SoundExtremesPtx, NoneOfFewBits) {
   for (Elem elem : {Elem::I8, Elem::U8, Elem::I16, Elem::U16}) {
     const auto kernel = Program::parse(kText, "bounded.py").kernel("bounded");
     const ArgType places{.elem = Elem::I32, .pointer = true, .divisible_by = 16};
