@@ -9,13 +9,13 @@ TYPES = INTEGERS + FLOATS[:3] + FLOAT8
 
 
 class Expressions(Memory):
-    """A program over one tile of a shape, and over what its rows give when they are reduced."""
+    """A program over tiles of one shape, over what their rows give when they are reduced, and over scalars."""
 
     def __init__(self, seed):
         super().__init__(seed)
         self.rows, self.columns = self.pick(64, 128, 256), self.pick(1, 2, 4, 8, 8)
         self.warps = self.pick(1, 1, 2, 4)
-        self.shapes = [(self.rows, self.columns)] + [(self.rows, )] * (self.columns > 1)
+        self.shapes = [(self.rows, self.columns)] + [(self.rows, )] * (self.columns > 1) + [()]
         self.tiles = []  # (name, shape, type)
         self.lines = []
         self.types = self.random.sample(TYPES, 3) + ["int8", "int32"]
@@ -46,16 +46,21 @@ class Expressions(Memory):
     def known(self, shape, types):
         return [name for name, s, t in self.tiles if s == shape and t in types]
 
+    def second(self, shape, type_):
+        """A tile or a scalar."""
+        scalars = self.known((), [type_])
+        return self.random.choice(scalars) if scalars and self.chance(.3) else self.operand(shape, type_)
+
     def operand(self, shape, type_):
         found = self.known(shape, [type_])
         if found and self.chance(.75):
             return self.random.choice(found)
-        if self.chance(.2) and type_ != "int1":
-            return f"tl.broadcast_to({self.shared(type_)}, {list(shape)})"
+        if type_ != "int1" and (not shape or self.chance(.2)):
+            return f"tl.broadcast_to({self.shared(type_)}, {list(shape)})" if shape else self.shared(type_)
         if self.chance(.5) and (given := self.converted(shape, type_)):
             return given
         if type_ == "int1":
-            return f"({self.load(shape, 'int8')} > {self.literal('int8')})"
+            return f"({self.load(shape, 'int8') if shape else self.shared('int8')} > {self.literal('int8')})"
         return self.load(shape, type_)
 
     def converted(self, shape, type_):
@@ -80,19 +85,20 @@ class Expressions(Memory):
 
     def integer(self, shape, type_):
         a = self.operand(shape, type_)
-        b = self.literal(type_) if self.chance(.4) else self.operand(shape, type_)
+        b = self.literal(type_) if self.chance(.4) else self.second(shape, type_)
         bits = BITS[type_]
         return self.pick(
             f"{a} {self.pick('+', '-', '*', '&', '|', '^')} {b}", f"tl.{self.pick('maximum', 'minimum')}({a}, {b})",
             f"tl.{self.pick('maximum', 'minimum')}({a}, {self.literal(type_)})", f"{a} {self.pick('//', '%')} {self.pick(3, 5, 7, 8)}",
-            f"{a} {self.pick('<<', '>>')} {self.pick(1, bits // 2, bits - 1)}", f"{a} {self.pick('<<', '>>')} ({b} & {bits - 1})",
+            f"{a} {self.pick('<<', '>>')} {self.pick(1, bits // 2, bits - 1)}", f"{a} * {b} {self.pick('+', '-')} {self.second(shape, type_)}",
+            f"tl.{self.pick('maximum', 'minimum')}({a} {self.pick('+', '-')} {b}, {self.second(shape, type_)})", f"{a} {self.pick('<<', '>>')} ({b} & {bits - 1})",
             self.pick(f"-{a}", f"~{a}") if type_[0] != "u" else f"~{a}",
             f"tl.where({self.condition(shape)}, {a}, {b})", f"({a} & 15) | ({self.operand(shape, type_)} << {bits // 2})",
             f"tl.minimum(tl.maximum({a}, {self.pick(-1, 0) if type_[0] != 'u' else 0}), {self.pick(1, 7)})")
 
     def floating(self, shape, type_):
         a = self.operand(shape, type_)
-        b = self.literal(type_) if self.chance(.4) else self.operand(shape, type_)
+        b = self.literal(type_) if self.chance(.4) else self.second(shape, type_)
         return self.pick(f"{a} {self.pick('+', '-', '*')} {b}", f"tl.{self.pick('maximum', 'minimum')}({a}, {b})",
                          f"tl.where({self.condition(shape)}, {a}, {b})", f"tl.abs({a})", f"-{a}")
 
@@ -101,7 +107,7 @@ class Expressions(Memory):
             return self.random.choice(found)
         type_ = self.pick(*(t for t in self.types if t not in FLOAT8))
         a = self.operand(shape, type_)
-        b = self.literal(type_) if self.chance(.6) else self.operand(shape, type_)
+        b = self.literal(type_) if self.chance(.6) else self.second(shape, type_)
         return f"({a} {self.pick('==', '==', '!=', '<', '<=', '>', '>=')} {b})"
 
     def truth(self, shape):
@@ -110,7 +116,7 @@ class Expressions(Memory):
     def statement(self):
         shape, type_ = self.pick(*self.shapes), self.pick(*self.types, "int1")
         name = self.new_name()
-        if len(self.shapes) > 1 and self.chance(.2) and self.reduced(name):
+        if len(self.shapes) > 2 and self.chance(.2) and self.reduced(name):
             return
         if type_ == "int1":
             value = self.truth(shape)
@@ -151,7 +157,7 @@ class Expressions(Memory):
         for name, shape, type_ in self.tiles:
             held = "int8" if type_ == "int1" else type_
             out = self.array("out_" + held, held, 0, "zero")
-            places, span = self.places(shape, loads=False)
+            places, span = self.places(shape, loads=False) if shape else ("0", 1)
             begin = ends.get(out, 0)
             ends[out] = begin + span
             value = f"{name}.to(tl.int8)" if type_ == "int1" else name
@@ -162,7 +168,7 @@ class Expressions(Memory):
     def write(self):
         for type_ in self.types:
             name, shape = self.new_name(), self.pick(*self.shapes)
-            self.put(f"{name} = {self.load(shape, type_)}")
+            self.put(f"{name} = {self.load(shape, type_) if shape else self.shared(type_)}")
             self.tiles.append((name, shape, type_))
         for _ in range(self.pick(8, 16, 24)):
             self.statement()
