@@ -50,6 +50,45 @@ bool releases(const Op& op) {
   return sem != "relaxed" && sem != "acquire";
 }
 
+// What an integer or a pointer is the sum of, less what is taken away again; the value itself if it is no sum. Casts
+// are taken to keep numbers.
+class Summands {
+ public:
+  explicit Summands(const Value* value) { add(value, 1); }
+  std::vector<const Value*> values() const {
+    std::vector<const Value*> values;
+    for (const auto& [value, times] : times_) values.push_back(value);
+    return values;
+  }
+
+ private:
+  void add(const Value* value, int64_t times) {
+    if (const Op* op = value->def; op && left_-- > 0) switch (op->opcode) {
+        case Opcode::Splat:
+        case Opcode::Broadcast:
+        case Opcode::ExpandDims:
+        case Opcode::ConvertLayout:
+        case Opcode::Hint:
+          return add(op->operand(0), times);
+        case Opcode::Cast:
+          if (!op->operand(0)->type.is_integer() || op->operand(0)->type.is_bool()) break;
+          return add(op->operand(0), times);
+        case Opcode::Add:
+        case Opcode::Sub:
+        case Opcode::AddPtr:
+          if (value->type.is_float()) break;
+          add(op->operand(0), times);
+          return add(op->operand(1), op->opcode == Opcode::Sub ? -times : times);
+        default:
+          break;
+      }
+    if ((times_[value] += times) == 0) times_.erase(value);
+  }
+
+  std::map<const Value*, int64_t> times_;
+  int left_ = 64;  // of the values that are looked into
+};
+
 bool is_in(const Op& loop, const Value* value) {
   const Block* block = value->def ? value->def->parent : value->block;
   for (const Op* around = block ? block->parent : nullptr; around; around = around->parent->parent)
@@ -166,7 +205,7 @@ int GlobalOrder::group_of(const Op& op, const Access& access) {
     if (around->opcode != Opcode::For && around->opcode != Opcode::While) continue;
     if (!innermost) innermost = around;
     varying.push_back(varies(*around, access.pointers));
-    varying.push_back(moves(*around, access.pointers));
+    varying.push_back(depends(Differs::Addresses, *around, access.pointers));
   }
   Group group{base_of(access.pointers),      access.writes, access.atomic, access.pointers->type.is_tile(),
               is_scattered(access.pointers), access.apart,  innermost,     std::move(varying)};
@@ -174,33 +213,32 @@ int GlobalOrder::group_of(const Op& op, const Access& access) {
 }
 
 // Whether the value may be another one in each iteration; what follows from values around the loop alone is not.
-bool GlobalOrder::varies(const Op& loop, const Value* value) { return depends(varies_, loop, value, false); }
+bool GlobalOrder::varies(const Op& loop, const Value* value) { return depends(Differs::Value, loop, value); }
 
-// Whether a loop around may have it be one of other values in each iteration: the number of a loop within, which goes
-// through the same ones each time, is not.
-bool GlobalOrder::moves(const Op& loop, const Value* value) { return depends(moves_, loop, value, true); }
-
-bool GlobalOrder::depends(Known& known, const Op& loop, const Value* value, bool inner_loops_are_whole) {
+bool GlobalOrder::depends(Differs how, const Op& loop, const Value* value) {
   if (!is_in(loop, value)) return false;
-  auto [it, is_new] = known.try_emplace({&loop, value}, true);
+  const auto key = std::make_tuple(how, &loop, value);
+  auto [it, is_new] = depends_.try_emplace(key, true);
   if (!is_new) return it->second;
-  const auto any = [&](const std::vector<Value*>& values) {
+  const auto any = [&](const auto& values) {
     return std::any_of(values.begin(), values.end(),
-                       [&](const Value* from) { return from && depends(known, loop, from, inner_loops_are_whole); });
+                       [&](const Value* from) { return from && depends(how, loop, from); });
   };
-  const Op* inner = inner_loops_are_whole ? for_of(value) : nullptr;
-  if (inner && inner != &loop && value == ForLoop(*inner).induction()) {
-    const ForLoop parts(*inner);
-    return known[{&loop, value}] = any({parts.lower(), parts.upper(), parts.step()});
-  }
+  const Op* inner = how != Differs::Value ? for_of(value) : nullptr;
+  if (inner && inner != &loop && value == ForLoop(*inner).induction())
+    return depends_[key] = any(ForLoop(*inner).bounds());
   if (!value->def || !value->def->has(Pure) || !value->def->regions.empty()) return true;
-  return known[{&loop, value}] = any(value->def->operands);
+  if (how == Differs::Addresses)
+    if (const std::vector<const Value*> summands = Summands(value).values(); summands != std::vector{value})
+      return depends_[key] = any(summands);
+  return depends_[key] = any(value->def->operands);
 }
 
 bool GlobalOrder::has_iterations_apart(const Op& op, const Value* pointers, const Value* mask) {
   const Op* varying = nullptr;
   for (const Op* around = op.parent->parent; around; around = around->parent->parent) {
-    if ((around->opcode != Opcode::For && around->opcode != Opcode::While) || !moves(*around, pointers)) continue;
+    const bool is_loop = around->opcode == Opcode::For || around->opcode == Opcode::While;
+    if (!is_loop || !depends(Differs::ValuesOfLoopsWithin, *around, pointers)) continue;
     if (varying || around->opcode == Opcode::While) return false;
     varying = around;
   }
@@ -215,7 +253,7 @@ bool GlobalOrder::has_iterations_apart(const Op& op, const Value* pointers, cons
 void GlobalOrder::next_iteration(const Op& loop, GlobalAccesses& accesses) {
   for_each(accesses, [&](Access& access) {
     access.earlier |= varies(loop, access.pointers);
-    access.open |= moves(loop, access.pointers);
+    access.open |= depends(Differs::Addresses, loop, access.pointers);
   });
 }
 

@@ -62,13 +62,14 @@ class GlobalOrder {
   bool is_scattered(const ir::Value* pointers);
 
  private:
-  using Known = std::map<std::pair<const ir::Op*, const ir::Value*>, bool>;
+  /// What may differ between two iterations: the value; or all that it is in an iteration, in which loops within go
+  /// through the same numbers again; or these as addresses, which x + i - i leaves alone.
+  enum class Differs { Value, ValuesOfLoopsWithin, Addresses };
 
   const ir::Value* base_of(const ir::Value* pointers);
   bool is_replicated(const ir::Type& type) const;
   bool varies(const ir::Op& loop, const ir::Value* value);
-  bool moves(const ir::Op& loop, const ir::Value* value);
-  static bool depends(Known& known, const ir::Op& loop, const ir::Value* value, bool inner_loops_are_whole);
+  bool depends(Differs how, const ir::Op& loop, const ir::Value* value);
   bool has_iterations_apart(const ir::Op& op, const ir::Value* pointers, const ir::Value* mask);
   bool conflict(const GlobalAccesses::Access& earlier, const GlobalAccesses::Access& later);
   int group_of(const ir::Op& op, const GlobalAccesses::Access& access);
@@ -76,7 +77,7 @@ class GlobalOrder {
   const int64_t blocks_;
   std::unordered_map<const ir::Value*, const ir::Value*> bases_;
   std::unordered_map<const ir::Value*, bool> scattered_;
-  Known varies_, moves_;
+  std::map<std::tuple<Differs, const ir::Op*, const ir::Value*>, bool> depends_;
   std::map<std::tuple<const ir::Op*, const ir::Value*, const ir::Value*>, bool> apart_;
   /// The key of a group of accesses: the base pointer; whether they write, their atomic kind, whether they are tiles,
   /// depend on loaded data, differ between iterations; the innermost loop; and in which of the enclosing loops the

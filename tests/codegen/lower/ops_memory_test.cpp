@@ -359,6 +359,11 @@ TEST(Memory, KeepsTheOrderOfAProgram) {
       {"for k in range(2):\n    for j in range(4):\n        x = tl.load(z + 128 * j + tl.arange(0, 128))\n"
        "        tl.store(z + 128 * j + 127 - tl.arange(0, 128), x + 1)",
        [](int i) { return i + 2; }},
+      // At the same addresses, though that is not how they are written.
+      {"for k in range(2):\n    j = (511 - i).to(tl.uint32) - (k * 16).to(tl.uint32) + (k * 16).to(tl.uint32)\n"
+       "    j = j.to(tl.int32)\n"
+       "    tl.store(z + i, i + k)\n    tl.store(z + (j & 1) + (j & ~1), 7, mask=i >= 512 * k)",
+       [](int i) { return i + 1; }},
       // Pieces of which each has elements of the one before.
       {"j = tl.arange(0, 256)\nfor k in range(0, 257, 64):\n    tl.store(z + k + j, tl.load(z + k + j) * 2)",
        [](int i) { return i << (std::min(i / 64, 4) - std::max(0, i / 64 - 3) + 1); }},
