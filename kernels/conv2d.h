@@ -22,9 +22,10 @@ struct Conv2dOptions {
 /// channels-last formats have them; pixels, rows and images any strides apart. x and w have element type float16 or
 /// bfloat16, out any of the library's types.
 ///
-/// An implicit product: the matrix of all kernel places is never there. Sums are fp32, rounded once. Throws LaunchError
-/// for operands that do not fit, and what Kernel::launch throws. Traffic: x, w and out once (x again from the caches
-/// for each place of the kernel). Chetlur et al.: cuDNN: Efficient Primitives for Deep Learning, 2014.
+/// An implicit product: the matrix of all kernel places is never there. With one place, without strides and padding, it
+/// is the product of gemm.h. Sums are fp32, rounded once. Throws LaunchError for operands that do not fit, and what
+/// Kernel::launch throws. Traffic: x, w and out once (x again from the caches for each place of the kernel). Chetlur et
+/// al.: cuDNN: Efficient Primitives for Deep Learning, 2014.
 inline void conv2d(Device& device, const Tensor& out, const Tensor& x, const Tensor& w,
                    const Conv2dOptions& options = {}, StreamHandle stream = nullptr) {
   run<EntryId::conv2d>(device, stream, out, x, w, options.bias, options.stride[0], options.stride[1],

@@ -8,6 +8,7 @@
 
 #include "kernels/aligned_batches.h"
 #include "kernels/library.h"
+#include "kernels/pointwise_convolution.h"
 #include "kernels/sort_long_rows.h"
 #include "kernels/spread_weights.h"
 #include "runtime/workspace.h"
@@ -475,7 +476,8 @@ const LaunchRule batched_products{batched_products_grid, nullptr, check_batched_
                                   detail::multiply_aligned_copies};
 const LaunchRule quantised_products{quantised_products_grid, quantised_products_bytes, check_quantised_products, false,
                                     detail::spread_weights};
-const LaunchRule convolution{convolution_grid, convolution_bytes, check_convolution};
+const LaunchRule convolution{convolution_grid, convolution_bytes, check_convolution, false,
+                             detail::convolve_as_product};
 
 }  // namespace rules
 
