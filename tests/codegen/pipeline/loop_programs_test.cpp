@@ -38,6 +38,10 @@ def multiply(out_ptr, seen_ptr, a_ptr, b_ptr, K, FORM: tl.constexpr, ROWS: tl.co
         a = tl.load(a_ptr + (number * ROWS + rows)[:, None] * K + (k + depth)[None, :])
         b = tl.load(b_ptr + (k + depth)[:, None] * COLS + cols[None, :])
         acc = tl.dot(a, b, acc)
+    if FORM == "assembly":
+        acc = tl.inline_asm_elementwise("{ .reg .f32 one; mov.f32 one, 0f3F800000; add.f32 $0, $1, one; }", "=f,f", [acc], tl.float32, True, 1)
+    if FORM == "asks_for_its_block":
+        acc += tl.inline_asm_elementwise("mov.u32 $0, %ctaid.x;", "=r,r", [rows], tl.int32, True, 1)[:, None].to(tl.float32)
     if FORM == "waits":
         tl.atomic_add(seen_ptr, 0, sem="acq_rel")
     tl.store(out_ptr + (number * ROWS + rows)[:, None] * COLS + cols[None, :], acc)
@@ -57,6 +61,7 @@ KernelImage image_of(const LaunchOptions& options) {
 
 TEST(LoopPrograms, ThoseThatHaveAMultiprocessorForThemselves) {
   EXPECT_TRUE(image_of(options_of("plain", 128, 128)).program_loop);
+  EXPECT_TRUE(image_of(options_of("assembly", 128, 128)).program_loop);
   EXPECT_FALSE(image_of(options_of("plain", 64, 64)).program_loop) << "two share a multiprocessor";
   LaunchOptions options = options_of("plain", 64, 64);
   options.warp_specialize = 2, options.program_loop = 2, options.num_warps = 4;
@@ -64,7 +69,8 @@ TEST(LoopPrograms, ThoseThatHaveAMultiprocessorForThemselves) {
 }
 
 TEST(LoopPrograms, ThoseThatDoNot) {
-  for (const char* form : {"unequal", "waits"}) EXPECT_FALSE(image_of(options_of(form, 128, 128)).program_loop) << form;
+  for (const char* form : {"unequal", "waits", "asks_for_its_block"})
+    EXPECT_FALSE(image_of(options_of(form, 128, 128)).program_loop) << form;
   LaunchOptions options = options_of("says_number", 128, 128);
   options.debug = 1;
   EXPECT_FALSE(image_of(options).program_loop) << "an assert says which program fails";
