@@ -19,6 +19,7 @@
 #include "codegen/pipeline/expand.h"
 #include "codegen/pipeline/filled_places.h"
 #include "codegen/pipeline/fit.h"
+#include "codegen/pipeline/halves.h"
 #include "codegen/pipeline/loop_stages.h"
 #include "codegen/pipeline/loop_values.h"
 #include "codegen/pipeline/tiles_in_turns.h"
@@ -234,7 +235,7 @@ bool Partition::can_take_turns(const std::vector<Op*>& nest, bool bulk) {
 
 // A sum in flight holds a slot longer.
 int64_t Partition::slots_for(const LoopSchedule& schedule, int64_t wanted, const Target& room) const {
-  return fit_slots(func_, sizes_, room, {schedule.copies}, wanted + (schedule.sums_up ? 1 : 0));
+  return fit_slots(func_, sizes_, room, {schedule.copies}, wanted + (schedule.keeps_sums() ? 1 : 0));
 }
 
 // Makes the barriers of the fills; the slots that there is room for beside them.
@@ -279,7 +280,7 @@ Division Partition::divide(Op& loop, const LoopSchedule& schedule, int64_t wante
   const bool in_turns = wants_turns(nest, option) && can_take_turns(nest, bulk);
   if (!products_fit(func_, share_registers(bulk, in_turns ? 2 : 1).at_start))
     return {0, "a product takes more registers than each thread of so many has at the start"};
-  if (bulk && !schedule.sums_up)
+  if (bulk && !schedule.keeps_sums())
     if (const int64_t slots = go_on(nest, schedule, fills)) return {slots, ""};
 
   MovedAllocs allocs(schedule.copies, *nest.front());
@@ -352,12 +353,13 @@ Turn Partition::begin_fills(const Divided& divided, bool bulk) {
 void Partition::read_fills(Op& loop, const LoopSchedule& schedule, const std::vector<Fill>& fills, int64_t slots,
                            const Turn& turn) {
   Block& body = *loop.regions[0];
+  const Op* over = schedule.keeps_sums() ? wait_of(*schedule.product) : nullptr;
   std::vector<Fill> late;
   for (const Fill& fill : fills) {
     const Span span = span_of_uses(body, fill.copies[0]->operand(1));
     Builder begin = before(*span.first);
     begin.create(Opcode::PhaseWait, {slot_of(begin, fill.full, turn.slot), turn.phase});
-    if (schedule.sums_up) {
+    if (schedule.sums_up || (over && span.last == over)) {
       late.push_back(fill);
     } else {
       Builder end = behind(*span.last);
@@ -370,7 +372,9 @@ void Partition::read_fills(Op& loop, const LoopSchedule& schedule, const std::ve
       read_slot(body, place, turn.slot);
     }
   }
-  if (!late.empty()) release_late(loop, *schedule.product, late, turn);
+  if (late.empty()) return;
+  release_late(loop, *schedule.product, late, turn);
+  if (schedule.in_halves) multiply_in_halves(loop, *schedule.product);
 }
 
 // The only op but the shared_transpose that uses its place, if it is a product that the body waits for.

@@ -263,7 +263,7 @@ class LoopPipeliner {
     divided_ = slots > 0;
     // A sum in flight holds one slot until the next product, on another slot, has begun; where that slot would cost
     // programs, the copies wait until it is free.
-    if (divided_) return std::max(1, int(slots) - (schedule.sums_up ? 2 : 1));
+    if (divided_) return std::max(1, int(slots) - (schedule.keeps_sums() ? 2 : 1));
     const bool in_bulk = schedule.copies[0]->opcode == Opcode::BulkCopy;
     Stores stores{schedule.copies, later_, in_bulk || context_.completion == Completion::Barrier};
     stores.others.insert(stores.others.end(), schedule.stores.begin(), schedule.stores.end());

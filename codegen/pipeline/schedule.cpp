@@ -6,6 +6,7 @@
 
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/flow.h"
+#include "codegen/pipeline/halves.h"
 #include "codegen/pipeline/loop_stages.h"
 
 namespace tegula {
@@ -79,6 +80,7 @@ LoopSchedule schedule_of(const Op& loop) {
   const Value* a = products[0]->operand(0);
   out.has_fragments = sums_up && !a->type.is_place() && a->def && a->def->parent == &body;
   out.sums_up = sums_up && !out.has_fragments;
+  out.in_halves = out.has_fragments && products[0]->operand(1)->type.is_place() && divides_along_depth(*products[0]);
   return out;
 }
 

@@ -19,9 +19,13 @@ struct LoopSchedule {
   /// Whether it is the only product and the loop only accumulates its sums, so that they may stay in flight from one
   /// iteration to the next.
   bool sums_up = false;
-  /// The same of a product whose first operand each iteration computes in registers, of which sums_up is false: its
-  /// sums are waited for in the iteration, as the next one computes in the same registers.
+  /// The same of a product whose first operand each iteration computes in registers, of which sums_up is false: the
+  /// next one computes in the same registers. So it is waited for in the iteration, or multiplied in halves.
   bool has_fragments = false;
+  /// Of these: whether it is multiplied in halves (multiply_in_halves), where warps of their own copy.
+  bool in_halves = false;
+  /// Whether sums stay in flight, where warps of their own copy.
+  bool keeps_sums() const { return sums_up || in_halves; }
 };
 
 /// The schedule of a laid-out loop whose operands are staged and of which nothing is pipelined yet.

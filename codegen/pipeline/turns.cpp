@@ -47,6 +47,8 @@ std::optional<ChainedProducts> chained_products(Op& loop) {
     partitioned |= op->opcode == Opcode::PhaseWait;
     if (op->opcode == Opcode::MmaStart) products.push_back(op.get());
   }
+  if (std::ranges::any_of(products, [](const Op* product) { return product->operand(2)->type.is_in_flight(); }))
+    return std::nullopt;  // they add to the same sums
   int all = 0;
   walk(*loop.regions[0], [&](const Op& op) { all += is_product(op); });
   if (!partitioned || products.size() != 2 || all != 2) return std::nullopt;

@@ -316,7 +316,32 @@ class Product {
       if (int32_t m = acc_.apply({{Dim::Register, r}})[0]; m % kRows == 0)
         for (int64_t k = depth_of(op_).begin; k < depth_of(op_).end; k += instruction_.k)
           if (auto& of = words[{m, k}]; of.empty()) of = fragments.at(m, k, instruction_.k);
+    if (depth_of(op_).begin > 0) compute_here(words);
     a_ = [words = std::move(words)](int64_t m, int64_t k) { return words.at({m, k}); };
+  }
+
+  // Of the later part of K: what is computed for these fragments alone is computed here, beside the product of the
+  // part before.
+  void compute_here(const std::map<std::pair<int64_t, int64_t>, llvm::SmallVector<llvm::Value*>>& words) {
+    std::unordered_set<const llvm::Value*> wanted;
+    for (const auto& [at, of] : words) wanted.insert(of.begin(), of.end());
+    llvm::BasicBlock* block = l_.b.GetInsertBlock();
+    std::unordered_set<const llvm::Value*> moved;
+    llvm::Instruction* next = nullptr;  // of what is moved, before which the other goes
+    for (llvm::Instruction& i : llvm::make_early_inc_range(llvm::reverse(*block))) {
+      const bool used_here =
+          std::ranges::all_of(i.users(), [&](const llvm::User* user) { return moved.contains(user); });
+      if (!wanted.contains(&i) || (!i.use_empty() && !used_here) || !may_move(i)) continue;
+      next ? i.moveBefore(next->getIterator()) : i.moveBefore(*block, block->end());
+      next = &i;
+      moved.insert(&i);
+      wanted.insert(i.value_op_begin(), i.value_op_end());
+    }
+  }
+  static bool may_move(const llvm::Instruction& i) {
+    const auto* call = llvm::dyn_cast<llvm::CallBase>(&i);
+    return !llvm::isa<llvm::PHINode>(i) && !i.mayHaveSideEffects() && !i.mayReadFromMemory() &&
+           !(call && call->isConvergent());
   }
 
   // An operand that does not lie along K is transposed.

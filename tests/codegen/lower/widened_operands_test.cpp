@@ -106,6 +106,17 @@ TEST(WidenedOperands, Float8) {
   check_all<float16, float8e5>(Elem::F16);
 }
 
+// First operands whose fragments warpgroups compute in registers, in halves where warps of their own copy.
+TEST(WidenedOperands, FragmentsInHalves) {
+  for (const bool turned : {false, true})
+    for (auto& device : devices())
+      for (const Shape& shape : {Shape{200, 72, 336, 128, 64, 64, 8, 4}, Shape{130, 128, 64, 64, 128, 32, 4, 3},
+                                 Shape{128, 40, 16, 128, 48, 128, 8, 3}, Shape{70, 64, 160, 64, 64, 16, 4, 3}}) {
+        check<int8_t, float16>(*device, shape, Elem::F16, turned, false);
+        check<float8e5, bfloat16>(*device, shape, Elem::BF16, turned, true);
+      }
+}
+
 // As fp32, of which products take 10 bits of mantissa.
 TEST(WidenedOperands, Of16Bits) {
   check_all<bfloat16, bfloat16>(Elem::F32);
@@ -153,6 +164,40 @@ TEST(WidenedOperands, AreCopiedAsTheyLieInMemory) {
       EXPECT_EQ(count(text, "ld.shared.b8"), 0);
       EXPECT_EQ(count(text, "ld.shared.b16"), 0);
     }
+}
+
+// The later half of an iteration's fragments is computed beside the product of the first half, whose registers the next
+// iteration computes in once that is over.
+TEST(WidenedOperands, HalvesOfFragmentsTakeTurns) {
+  const ArgType sums{.elem = Elem::F32, .pointer = true, .divisible_by = 16},
+      size{.elem = Elem::I32, .divisible_by = 16}, one{.elem = Elem::I32, .constant = 1};
+  const std::vector<ArgType> types{{.elem = Elem::I8, .pointer = true, .divisible_by = 16},
+                                   {.elem = Elem::F16, .pointer = true, .divisible_by = 16},
+                                   sums,
+                                   size,
+                                   size,
+                                   size,
+                                   size,
+                                   one,
+                                   size};
+  auto ptx_of = [&](int depth) {
+    return kernel()
+        .compile(types,
+                 {.constexprs =
+                      {{"BLOCK_M", 128}, {"BLOCK_N", 128}, {"BLOCK_K", depth}, {"TYPE", Elem::F16}, {"TURNED", true}},
+                  .num_warps = 8,
+                  .num_stages = 4},
+                 "sm_90a")
+        .ptx;
+  };
+  const std::string text = ptx_of(64);
+  EXPECT_EQ(count(text, "wgmma.commit_group"), 2);
+  EXPECT_EQ(count(text, "wgmma.wait_group.sync.aligned 1;"), 2);
+  const size_t first = text.find("wgmma.wait_group.sync.aligned 1;"), second = text.find("wgmma.fence", first);
+  ASSERT_NE(second, std::string::npos);
+  const std::string conversion = "f16x2";
+  EXPECT_EQ(count(text.substr(first, second - first), conversion), count(text.substr(0, first), conversion));
+  EXPECT_EQ(count(ptx_of(16), "wgmma.commit_group"), 1) << "an instruction's depth";
 }
 
 TEST(WidenedOperands, AsFp32AreMultipliedAsTheyAre) {
