@@ -187,8 +187,12 @@ void AxisClasses::add(const Op& op) {
   const bool packed = (op.opcode == Opcode::InlineAsm || op.opcode == Opcode::MapElementwise) && op.get(attr::pack) > 1;
   const bool same = op.has(Elementwise) || op.opcode == Opcode::MapElementwise || op.opcode == Opcode::Load ||
                     op.opcode == Opcode::Store || op.opcode == Opcode::AtomicRmw;
-  if (same && !packed) return add_same(op);
-  for (const Value* v : tiles_of(op)) forbid(v);
+  if (!same)
+    for (const Value* v : tiles_of(op)) forbid(v);
+  if (same) add_same(op);
+  // What is computed together are neighbours along the last axis.
+  if (same && packed)
+    for (const Value* v : tiles_of(op)) forbid(v, v->type.rank() - 1);
 }
 
 }  // namespace tegula
