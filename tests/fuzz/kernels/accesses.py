@@ -4,6 +4,7 @@ import builtins
 
 import numpy as np
 
+import iterations
 from element_types import Undecided, int1, round_to
 from values import Tile, as_value, broadcast_to, convert, is_number, number, some
 
@@ -14,6 +15,7 @@ class Memory:
     def __init__(self, type_, values):
         self.type, self.value, self.slack = type_, np.array(values, type_.held), None
         self.written = False
+        self.stores = iterations.Stores(self.value.size)
         self.combined = []  # (function, places, whether what was there was given) of atomic operations
 
     bound = property(lambda self: np.zeros(self.value.shape) if self.slack is None else self.slack)
@@ -124,20 +126,21 @@ class Descriptor:
         return load(self.block_at(offsets), boundary_check=builtins.range(len(offsets)))
 
     def store(self, offsets, value):
-        store(self.block_at(offsets), value, boundary_check=builtins.range(len(offsets)))
+        store(self.block_at(offsets), value, boundary_check=builtins.range(len(offsets)), frames=2)
 
 
 def make_tensor_descriptor(base, shape, strides, block_shape):
     return Descriptor(base, shape, strides, block_shape)
 
 
-def store(pointer, value, mask=None, boundary_check=(), cache_modifier="", eviction_policy=""):
+def store(pointer, value, mask=None, boundary_check=(), cache_modifier="", eviction_policy="", frames=1):
     if isinstance(pointer, Block):
         pointer, mask = Pointer(pointer.memory, pointer.at), pointer.inside(boundary_check)
     memory = pointer.memory
     at, keep = pointer.under(mask)
     value = broadcast_to(as_value(value, memory.type), at.shape)
     places, values, bounds = (x if keep is None or x is None else x[keep] for x in (at, value.value, value.slack))
+    memory.stores.note(places, memory.value[places] != values, at, frames)
     memory.put(places, values, bounds)
     # Of elements that are stored to twice, one value is left. Who of those within bounds wins is not known either.
     if some(memory.value[places] != values) or bounds is not None and twice(places[bounds > 0], places):

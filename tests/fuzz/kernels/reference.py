@@ -2,9 +2,11 @@
 bounds (values.py)."""
 
 import builtins
+import functools
 
 import numpy as np
 
+import iterations
 from accesses import (Memory, Pointer, advance, atomic_add, atomic_and, atomic_cas, atomic_max, atomic_min, atomic_or,  # noqa: F401
                       atomic_xchg, atomic_xor, debug_barrier, load, make_block_ptr, make_tensor_descriptor, store)
 from assembly import inline_asm_elementwise  # noqa: F401
@@ -403,11 +405,21 @@ def cdiv(x, y):
 
 def for_range(*bounds, **options):
     """range and tl.range: the numbers of a loop as values of the kernel, in the type in which its bounds meet."""
-    type_ = int32
-    for b in bounds:
-        type_ = common(type_, b.type) if isinstance(b, Tile) else type_
-    for i in builtins.range(*(int(b) if not isinstance(b, Tile) else b.__index__() for b in bounds)):
-        yield Tile(type_, i)
+    types = [b.type if isinstance(b, Tile) else int32 for b in (*bounds, 1)[:3]]
+    type_ = functools.reduce(common, types)
+    with iterations.Loop() as loop:
+        for i in numbers_of(bounds):
+            loop.number += 1
+            yield Tile(type_, i)
+
+
+def numbers_of(bounds):
+    return builtins.range(*(b.__index__() if isinstance(b, Tile) else int(b) for b in bounds))
+
+
+def static_range(*bounds):
+    """As many statements behind each other."""
+    return (Tile(int32, i) for i in numbers_of(bounds))
 
 
 class Language:
@@ -424,7 +436,7 @@ class Language:
     def num_programs(self, axis):
         return Tile(int32, self.grid[axis])
 
-    range = static_range = staticmethod(for_range)
+    range = staticmethod(for_range)
 
     def __getattr__(self, name):
         return BY_NAME[name] if name in BY_NAME else globals()[name]
@@ -447,7 +459,9 @@ def run(text, grid, arguments):
             for x in builtins.range(grid[0]):
                 space = {**names, "tl": Language((x, y, z), grid)}
                 exec(code, space)
+                iterations.begin()
                 space["kernel"](**{
                     name: Pointer(a, 0) if isinstance(a, Memory) else Tile(a[0], a[1])
                     for name, a in arguments.items()
                 })
+                iterations.check_order()

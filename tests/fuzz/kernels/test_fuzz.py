@@ -118,6 +118,21 @@ class Fuzz(unittest.TestCase):
             with self.assertRaisesRegex(Undecided, why):
                 check.expected({**case, "text": text.format(value)})
 
+    def test_iterations_that_store_to_one_element_are_left_out(self):
+        text = "@triton.jit\ndef kernel(out_int32, n):\n    for i in {}:\n        tl.store(out_int32 + {}, {})\n"
+        array = {"type": "int32", "length": 16, "fill": "zero", "offset": 0, "seed": 0}
+        case = {"arrays": {"out_int32": array}, "numbers": {"n": 3}, "programs": 1, "num_warps": 1, "num_stages": 1}
+        open_ = "tl.arange(0, 4) + i", "tl.arange(0, 4) * (i + 1)"
+        known = "tl.arange(0, 4)", "tl.arange(0, 4) + i - i", "tl.arange(0, 4) + 4 * i"
+        for loop in ("range(n)", "tl.range(1, n)"):
+            for at in open_:
+                with self.assertRaisesRegex(Undecided, "the order of iterations that store to one element"):
+                    check.expected({**case, "text": text.format(loop, at, "i + 1")})
+            check.expected({**case, "text": text.format(loop, open_[0], "7")})
+            for at in known:
+                check.expected({**case, "text": text.format(loop, at, "i + 1")})
+        check.expected({**case, "text": text.format("tl.static_range(3)", open_[0], "i + 1")})
+
 
 if __name__ == "__main__":
     unittest.main()
