@@ -10,15 +10,21 @@ from elementwise import configs, fitting, place
 from tiles import block_of, count_blocks, joined
 
 
+def outlasts_caches(args):
+    """Whether the result leaves no room for the table in the L2 cache, if it stays there."""
+    return args["rows"] * args["cols"] * args["out_ptr"].element_size() >= 1 << 26
+
+
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
+@triton.heuristics({"STREAM": outlasts_caches})
 @triton.jit
 def embedding(out_ptr, table_ptr, index_ptr, out_stride, table_stride, rows, cols, table_rows, rows_class, ROWS: tl.constexpr,
-              COLS: tl.constexpr, EVICTION: tl.constexpr):
+              COLS: tl.constexpr, EVICTION: tl.constexpr, STREAM: tl.constexpr = False):
     row, col, mask = place(rows, cols, ROWS, COLS, False)
     index = tl.load(index_ptr + row, mask=row < rows, other=-1).to(tl.int64)
     there = mask & (index >= 0) & (index < table_rows)
     x = tl.load(table_ptr + index * table_stride + col, mask=there, other=float("nan"), eviction_policy=EVICTION)
-    tl.store(out_ptr + row * out_stride + col, x, mask=mask)
+    tl.store(out_ptr + row * out_stride + col, x, mask=mask, cache_modifier=".cs" if STREAM else "")
 
 
 def backward_configs():

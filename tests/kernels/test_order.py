@@ -162,6 +162,11 @@ def numbers(out_ptr, cols, LAST: tl.constexpr, BLOCK: tl.constexpr):
             call(kernels.embedding, out, table, Array(index, "i64"))
             exact = np.where((index < 11)[:, None], table.exact[np.minimum(index, 10)], np.nan)
             np.testing.assert_array_equal(out.now(), exact)
+            # As where the result is larger than the caches.
+            program, out = tegula.load(str(SOURCE / "kernels" / "indexed.py")), empty((rows, cols), kind)
+            program.embedding[(-(-rows // 4) * -(-cols // 64),)](out.given, table.given, Array(index, "i64").given, cols, cols, rows, cols, 11, 0, ROWS=4,
+                                                             COLS=64, EVICTION="", STREAM=True, num_warps=2)
+            np.testing.assert_array_equal(out.now(), exact)
 
     def test_tables_are_no_results(self):
         index, x = Array(np.zeros(4), "i64"), normal((4, 8))
