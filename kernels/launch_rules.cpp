@@ -366,10 +366,11 @@ Grid quantised_products_grid(const BoundCall& call, const Config& config, int nu
   const int64_t tiles = tiles_of(call.extent("M"), call.extent("N"), config), group = chosen(call, "group");
   const bool by_group = group && config["BLOCK_M"] > 1 && !config["SHARES"] && !has_scaled_weights(call, config);
   const int64_t steps = std::max<int64_t>(1, ceil_div(call.extent("K"), by_group ? group : config["STEP"]));
-  const int64_t room = kMostSums / (config["BLOCK_M"] * config["BLOCK_N"]);
+  const int64_t blocks = config.num_ctas.value_or(1),
+                room = kMostSums * blocks / (config["BLOCK_M"] * config["BLOCK_N"]);
   constexpr int64_t kCountersOfTile = 4;  // counters of hand_over() and leave() of gemm.py
   const bool can_share = tiles <= Workspace::kCounters / kCountersOfTile;
-  const int64_t programs = can_share ? std::min(config["PROGRAMS"], room) * num_sms : 0;
+  const int64_t programs = can_share ? std::min(config["PROGRAMS"], room) * clusters_at_once(num_sms, blocks) : 0;
   return {unsigned(tiles * std::clamp<int64_t>(programs / tiles, 1, steps))};
 }
 

@@ -24,7 +24,7 @@ import triton
 import triton.language as tl
 
 from shares import add_shares, hand_over, leave
-from gemm_tiles import PROCESSORS, row_class
+from gemm_tiles import PROCESSORS, clusters_at_once, row_class
 from quantised_weights import column_ptrs, has_fractions, load_factors, load_numbers, load_weights, plain_weights, scaled_weights, unit
 from tiles import activate
 
@@ -38,21 +38,21 @@ def slices(rows):
     return max(1, 8 // rows)
 
 
-def tile(m, n, k, warps, stages, programs, shares=0, maxnreg=None):
-    blocks = {"BLOCK_M": m, "BLOCK_N": n, "STEP": k, "PROGRAMS": programs, "STAGES": stages, "SHARES": shares}
-    return triton.Config(blocks, num_warps=warps, num_stages=stages, maxnreg=maxnreg)
+def tile(m, n, k, warps, stages, programs, shares=0, maxnreg=None, blocks=1):
+    how = {"BLOCK_M": m, "BLOCK_N": n, "STEP": k, "PROGRAMS": programs, "STAGES": stages, "SHARES": shares}
+    return triton.Config(how, num_warps=warps, num_stages=stages, maxnreg=maxnreg, num_ctas=blocks)
 
 
-ROOM = 225000  # for operands in shared memory
+ROOM = 230000  # in shared memory, for operands and results
 
 
-def of_many_rows(m):
-    """Tiles of m of more than 64 rows of A."""
+def of_many_rows(rows, n, k, warps, programs, blocks=1):
+    """Tiles of these numbers of more than 64 rows of A. Of the stages that there is room for one is of the product under way."""
     found = []
-    for n, k, warps in [(64, 64, 4), (128, 64, 8), (64, 128, 4), (128, 128, 8), (128, 64, 4), (256, 64, 16)]:
-        if m * n <= (16384 if warps == 4 else 32768):
-            most = min(6, ROOM // (k * (2 * m + n)))
-            found += [tile(m, n, k, warps, stages, 1) for stages in sorted({min(3, most), most})]
+    for m in rows:
+        results = 2 * m * n if programs == 0 and blocks == 1 else 0
+        stages = min(6, (ROOM - results) // (k * (2 * m + n // blocks)) - 1)
+        found.append(tile(m, n, k, warps, stages, programs, blocks=blocks))
     return found
 
 
@@ -78,8 +78,8 @@ def configs():
                 found.append(tile(m, n, k, warps, stages, programs))
         found.append(tile(m, 128, 128, 8, 3, 1))
         found.append(tile(m, 128, 256, 8, 8, 1))
-    for m in [96, 128, 192, 256]:
-        found += of_many_rows(m)
+    for n, k, warps, programs, blocks, rows in MANY_ROWS:
+        found += of_many_rows(rows, n, k, warps, programs, blocks)
     found.append(tile(16, 16, 64, 1, 3, 2))
     return found
 
@@ -100,6 +100,27 @@ SHARED_BY_MORE_ROWS = [(16, 4, 1, 1, 0), (16, 8, 1, 1, 0), (32, 4, 1, 1, 0), (32
                        (32, 4, 2, 1, 0), (32, 4, 1, 1, 4), (64, 4, 1, 1, 4)]
 
 
+# Of more than 64 rows of A: rows of W, K-step, warps, programs, blocks of a cluster, each of which has some of W's rows, and rows of A.
+MANY_ROWS = [(128, 64, 8, 0, 1, [96, 128, 160, 192, 224, 256, 320]), (128, 128, 8, 0, 1, [96, 128]), (256, 64, 8, 0, 1, [96, 128]),
+             (64, 64, 4, 0, 1, [96, 128, 192, 256]), (64, 128, 4, 0, 1, [96, 128]), (128, 64, 4, 0, 1, [96, 128]), (256, 64, 16, 0, 1, [128]),
+             (512, 64, 8, 0, 4, [128, 192, 256]), (256, 64, 8, 0, 2, [96, 128, 192, 256, 320]), (256, 64, 4, 0, 4, [96, 128]), (128, 64, 4, 0, 2, [96, 128, 192]),
+             (64, 64, 4, 1, 1, [96, 128, 192]), (64, 128, 4, 1, 1, [96, 128]), (128, 64, 8, 1, 1, [96, 128, 192, 256]),
+             (128, 128, 8, 1, 1, [96, 128]), (256, 64, 8, 1, 2, [96, 128, 192, 256]), (256, 64, 4, 1, 4, [96, 128]),
+             (128, 64, 4, 1, 2, [96, 128, 192]), (512, 64, 8, 1, 4, [128])]
+
+
+def expected(config, M, N, K, weight_bytes):
+    """Cycles of a product of more than 64 rows of A: by the tensor cores or by what comes from the L2 cache, of which blocks of a cluster
+    bring rows of A for each other."""
+    m, n = config.kwargs["BLOCK_M"], config.kwargs["BLOCK_N"]
+    blocks = config.num_ctas
+    tiles = triton.cdiv(M, m) * triton.cdiv(N, n)
+    at_once = clusters_at_once(blocks)
+    splits = max(1, min(at_once // tiles, K // 128)) if config.kwargs["PROGRAMS"] > 0 else 1
+    step = max(m * n / blocks / 2048, (2 * m + weight_bytes * n) / blocks / 30)
+    return triton.cdiv(tiles * splits, at_once) * (triton.cdiv(K, splits) * step + (6000 if splits > 1 else 4000))
+
+
 def fills(config, named_args):
     """Whether no block is twice as large as the weights, no warp's share of K is empty, and several programs share a tile where that
     is what the configuration is for."""
@@ -116,8 +137,17 @@ def whole(configs, named_args):
     return kept if 2 * len(kept) > len(configs) else configs
 
 
+def may_scale_sums(config):
+    """Whether a thread has the registers for the sums of a group beside those that they are added to."""
+    return config.num_ctas == 1 and config.kwargs["BLOCK_M"] * config.kwargs["BLOCK_N"] <= 4096 * config.num_warps
+
+
+MOST = 16  # configurations that are timed of more than 64 rows of A
+
+
 def fitting(configs, named_args, **kwargs):
-    """Tiles that hold all rows of A, or 96 and more of many; of one row and small groups those without tensor cores."""
+    """Tiles that hold all rows of A, or of many rows those that are expected to take the least time; of one row and small groups those
+    without tensor cores."""
     m = named_args["M"]
     few = []
     if m == 1 and named_args["GROUP"] in [32, 64]:
@@ -138,8 +168,13 @@ def fitting(configs, named_args, **kwargs):
         m = config.kwargs["BLOCK_M"]
         if config.kwargs["SHARES"] > 0 or config.kwargs["BLOCK_N"] > triton.next_power_of_2(named_args["N"]) or config.kwargs["STEP"] > named_args["K"]:
             continue
-        if m == rows if rows <= 64 else m >= 96 and m < 2 * rows:
+        if m == rows if rows <= 64 else 96 <= m < 2 * rows and (have_scales_of_a(named_args) or may_scale_sums(config)):
             kept.append(config)
+    if rows > 64 and len(kept) > 0:
+        weight_bytes = 0.5 if named_args["b_ptr"].dtype == tl.uint8 else 1
+        cycles = [expected(c, named_args["M"], named_args["N"], named_args["K"], weight_bytes) for c in kept]
+        most = max(sorted(cycles)[:MOST])
+        kept = [c for c, time in zip(kept, cycles) if time <= most]
     return kept if len(kept) > 0 else configs[-1:]
 
 
@@ -372,13 +407,17 @@ def finish(acc, row, col, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE: tl.cons
     tl.store(there, tl.trans(result), mask=(col < M)[:, None] & (row < N)[None, :])
 
 
+def have_scales_of_a(args):
+    """Whether there is one scale a row, or the others are numbers of A's type."""
+    scales = args["scales_ptr"].dtype
+    return args["GROUP"] == 0 or scales == args["a_ptr"].dtype or (scales == tl.uint8 and args["a_ptr"].dtype == tl.bfloat16)
+
+
 def are_scaled(args):
     """Whether weights are scaled before they are multiplied: those of short groups, and of any in products of many rows, with scales that are
     numbers of A's type."""
-    scales = args["scales_ptr"].dtype
-    exact = scales == args["a_ptr"].dtype or (scales == tl.uint8 and args["a_ptr"].dtype == tl.bfloat16)
     short = args["GROUP"] in [32, 64] and (args["BLOCK_M"] > 1 or args["SHARES"] > 0)
-    return exact and (short or (args["GROUP"] > 0 and args["BLOCK_M"] > 64))
+    return have_scales_of_a(args) and (short or (args["GROUP"] > 0 and args["BLOCK_M"] > 64))
 
 
 @triton.jit
@@ -404,7 +443,7 @@ def are_many(args):
     """Whether more than eight programs share a tile, or several a large one."""
     tiles = triton.cdiv(args["N"], args["BLOCK_N"]) * triton.cdiv(args["M"], args["BLOCK_M"])
     steps = triton.cdiv(args["K"], args["STEP"] if args["SHARES"] > 0 else columns_at_once(args))
-    return min(args["PROGRAMS"] * PROCESSORS // max(1, tiles), steps) > (8 if args["BLOCK_M"] * args["BLOCK_N"] < 16384 else 1)
+    return min(args["PROGRAMS"] * clusters_at_once(args["num_ctas"]) // max(1, tiles), steps) > (8 if args["BLOCK_M"] * args["BLOCK_N"] < 16384 else 1)
 
 
 @triton.autotune(configs=configs(), key=["m_class", "N", "K", "GROUP"], prune_configs_by={"early_config_prune": fitting, "top_k": 32})
