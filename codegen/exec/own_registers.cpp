@@ -64,12 +64,30 @@ class OwnRegisters : public llvm::MachineFunctionPass {
     const llvm::MachineLoop* loop = loops.getLoopFor(&from);
     return loop && (!loop->contains(copy.getParent()) || loop->isLoopLatch(copy.getParent()));
   }
+  // Whether a loop that the copy is not in writes its register too.
+  static bool begins_loop(const llvm::MachineInstr& copy, const llvm::MachineRegisterInfo& registers,
+                          const llvm::MachineLoopInfo& loops) {
+    return llvm::any_of(registers.def_instructions(copy.getOperand(0).getReg()), [&](const llvm::MachineInstr& other) {
+      const llvm::MachineLoop* loop = loops.getLoopFor(other.getParent());
+      return loop && !loop->contains(copy.getParent());
+    });
+  }
+  // Whether anything else reads what is copied, or what that is a copy of: the coalescer makes one of them all.
+  static bool is_read_beside(const llvm::MachineInstr& copy, const llvm::MachineRegisterInfo& registers) {
+    for (const llvm::MachineInstr* by = &copy; by && is_copy(*by);) {
+      const llvm::Register from = by->getOperand(1).getReg();
+      for (const llvm::MachineInstr& use : registers.use_nodbg_instructions(from))
+        if (&use != by) return true;
+      by = registers.getUniqueVRegDef(from);
+    }
+    return false;
+  }
   static bool move(llvm::MachineInstr& copy, llvm::MachineFunction& function, const llvm::MachineLoopInfo& loops) {
     const llvm::MachineRegisterInfo& registers = function.getRegInfo();
     const llvm::Register to = copy.getOperand(0).getReg(), from = copy.getOperand(1).getReg();
-    if (registers.hasOneDef(to) || !registers.hasOneDef(from) || registers.hasOneNonDBGUser(from) ||
-        leaves_iteration(copy, *registers.getVRegDef(from)->getParent(), loops))
-      return false;
+    if (registers.hasOneDef(to) || !is_read_beside(copy, registers)) return false;
+    const auto is_left = [&](const llvm::MachineInstr& def) { return leaves_iteration(copy, *def.getParent(), loops); };
+    if (!begins_loop(copy, registers, loops) && llvm::any_of(registers.def_instructions(from), is_left)) return false;
     function.getSubtarget().getInstrInfo()->copyPhysReg(*copy.getParent(), copy.getIterator(), copy.getDebugLoc(), to,
                                                         from, false);
     copy.eraseFromParent();

@@ -390,8 +390,8 @@ double thread_seconds() {
   return double(now.tv_sec) + 1e-9 * double(now.tv_nsec);
 }
 
-/// The passes of a machine. Where a block is huge they take minutes to select its instructions. One that joins blocks
-/// comes ahead of that, and would join the pieces.
+/// The passes of a machine. Where a block is huge they take minutes to select its instructions: it is cut, behind
+/// codegenprepare, which joins blocks.
 class Passes : public llvm::legacy::PassManager {
  public:
   void add(llvm::Pass* pass) override {

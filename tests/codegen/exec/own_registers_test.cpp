@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <map>
 #include <regex>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -96,30 +95,62 @@ TEST(OwnRegisters, BehindALoop) {
   }
 }
 
-// Registers that code behind the first label writes too are written ahead of it by moves: ptxas took the one value for
-// the other.
+// Loops that begin with a number that is loaded, and with what another loop ended with.
+const char* kScalars = R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def scalars(out, x):
+    s = tl.load(x + tl.program_id(0))
+    i = tl.arange(0, 128)
+    tl.store(out + (s + 5) * 128 + i, i)
+    tl.debug_barrier()
+    for j in tl.range(0, 1000, loop_unroll_factor=1):
+        s = s * 3 + tl.load(x + j)
+    tl.store(out + (s + 5) * 128 + i, i)
+    tl.debug_barrier()
+    for j in tl.range(0, 1000, loop_unroll_factor=1):
+        s = s * 5 + tl.load(x + j)
+    tl.store(out + s * 128 + i + 7, s)
+)";
+
+// Registers of the first entry that are written ahead of a loop and in it: how they are written ahead of it.
+std::map<std::string, std::string> begun_with(const std::string& text) {
+  const std::string entry = ".visible .entry", ptx = text.substr(0, text.find(entry, text.find(entry) + 1));
+  const std::regex write(R"(\n\t(?:@!?%p\d+ )?([a-z][.\w]*)\s+(%r[ds]?\d+)[,|;])");
+  const std::regex jump(R"(bra(?:\.uni)?\s+(\$L__BB\d+_\d+);)");
+  std::map<std::string, std::string> found;
+  for (std::sregex_iterator i(ptx.begin(), ptx.end(), jump), end; i != end; ++i) {
+    const size_t label = ptx.find("\n" + (*i)[1].str() + ":"), at = size_t(i->position());
+    if (label > at) continue;
+    std::map<std::string, std::string> ahead;
+    for (std::sregex_iterator w(ptx.begin(), ptx.begin() + label, write); w != end; ++w) ahead[(*w)[2]] = (*w)[1];
+    for (std::sregex_iterator w(ptx.begin() + label, ptx.begin() + at, write); w != end; ++w)
+      if (const std::string op = (*w)[1]; ahead.contains((*w)[2]) && !op.starts_with("st.") && !op.starts_with("cp."))
+        found[(*w)[2]] = ahead[(*w)[2]];
+  }
+  return found;
+}
+
+// They are written ahead of it by moves: ptxas took the one value for the other.
 TEST(OwnRegisters, WhatALoopBeginsWithIsMoved) {
   const auto array = [](Elem elem, int divisor) {
     return ArgType{.elem = elem, .pointer = true, .divisible_by = divisor};
   };
-  const std::vector<ArgType> types{
+  const std::vector<ArgType> of_largest{
       array(Elem::F32, 16), array(Elem::F8E4M3, 1), array(Elem::F8E4M3, 16), {.elem = Elem::I32, .divisible_by = 16}};
-  const std::string ptx =
-      Program::parse(kLargest, "largest.py").kernel("largest").compile(types, kInBulk, "sm_90a").ptx;
-  ASSERT_NE(ptx.find("cp.async.bulk"), std::string::npos) << ptx;
-  const size_t label = ptx.find("$L__BB0_");
-  const std::regex write(
-      R"(\n\t(?:@!?%p\d+ )?((?:add|sub|mul|mad|shl|shr|and|or|xor|cvt|selp|mov)[.\w]*)\s+(%r[d]?\d+),)");
-  std::map<std::string, std::string> ahead;
-  for (std::sregex_iterator i(ptx.begin(), ptx.begin() + label, write), end; i != end; ++i) ahead[(*i)[2]] = (*i)[1];
-  size_t both = 0;
-  for (std::sregex_iterator i(ptx.begin() + label, ptx.end(), write), end; i != end; ++i) {
-    const auto it = ahead.find((*i)[2]);
-    if (it == ahead.end()) continue;
-    ++both;
-    EXPECT_EQ(it->second.substr(0, 3), "mov") << it->first << "\n" << ptx;
+  const std::vector<ArgType> of_scalars{array(Elem::I32, 16), array(Elem::I32, 16)};
+  const std::string largest =
+      Program::parse(kLargest, "largest.py").kernel("largest").compile(of_largest, kInBulk, "sm_90a").ptx;
+  EXPECT_NE(largest.find("cp.async.bulk"), std::string::npos) << largest;
+  const std::string scalars =
+      Program::parse(kScalars, "scalars.py").kernel("scalars").compile(of_scalars, {}, "sm_90a").ptx;
+  for (const std::string& ptx : {largest, scalars}) {
+    const auto begun = begun_with(ptx);
+    EXPECT_GE(begun.size(), 2u) << ptx;
+    for (const auto& [reg, by] : begun) EXPECT_TRUE(by.starts_with("mov.b")) << reg << " by " << by << "\n" << ptx;
   }
-  EXPECT_GT(both, 0u);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,17 @@ def bounded(out, x, BOUND: tl.constexpr):
 def place_of_largest(out, x):
     r, c = tl.arange(0, 256)[:, None], tl.arange(0, 8)[None, :]
     tl.store(out + tl.arange(0, 256), tl.argmax(tl.load(x + r * 8 + c, mask=c >= 5, other=0), 1))
+
+@triton.jit
+def saturated(out, x, MOST: tl.constexpr):
+    i = tl.arange(0, 1024)
+    v = tl.load(x + i)
+    more, less = v + 7, v - 7
+    high, low = tl.where(more < v, MOST, more).to(v.dtype), tl.where(v < 7, 0, less).to(v.dtype)
+    tl.store(out + i, high.to(tl.int32))
+    tl.store(out + 1024 + i, (high == MOST).to(tl.int32))
+    tl.store(out + 2048 + i, low.to(tl.int32))
+    tl.store(out + 3072 + i, (low == 0).to(tl.int32))
 
 @triton.jit
 def of_negated(out, x):
@@ -90,6 +103,32 @@ TYPED_TEST(SoundExtremes, PlaceOfTheLargestBesideZeros) {
   }
 }
 
+template <class T>
+void expect_saturated() {
+  constexpr int kMost = std::numeric_limits<T>::max();
+  std::vector<T> x(1024);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = T(i % 2 ? kMost - int(i % 20) : int(i % 20));
+  auto* device = default_device();
+  Buffer out(*device, 4 * x.size() * sizeof(int32_t)), of_x(*device, x);
+  Program::parse(kText, "bounded.py")
+      .kernel("saturated")
+      .launch(*device, {1}, {.constexprs = {{"MOST", kMost}}}, out.as<int32_t>(), of_x.as<T>());
+  const auto got = out.download<int32_t>();
+  for (size_t i = 0; i < x.size(); ++i) {
+    SCOPED_TRACE(+x[i]);
+    const int high = std::min(x[i] + 7, kMost), low = std::max(x[i] - 7, 0);
+    EXPECT_EQ(got[i], high);
+    EXPECT_EQ(got[1024 + i], high == kMost);
+    EXPECT_EQ(got[2048 + i], low);
+    EXPECT_EQ(got[3072 + i], low == 0);
+  }
+}
+
+TEST(SoundExtremesKernels, Saturated) {
+  expect_saturated<uint8_t>();
+  expect_saturated<uint16_t>();
+}
+
 TEST(SoundExtremesKernels, OfNegated) {
   const std::vector<int32_t> x = numbers<int32_t>(256 * 8);
   auto* device = default_device();
@@ -113,17 +152,25 @@ TEST(SoundExtremesPtx, CopiesOfNegated) {
   const std::vector<ArgType> types(2, {.elem = Elem::I32, .pointer = true, .divisible_by = 16});
   const std::string ptx =
       Program::parse(kText, "bounded.py").kernel("of_negated").compile(types, {.num_warps = 4}, "sm_90a").ptx;
-  EXPECT_NE(ptx.find("prmt.b32"), std::string::npos) << ptx;
+  const std::regex minus(R"(neg\.s32\s+(%r\d+),)"), extreme(R"((?:min|max)\.s32\s+%r\d+, (%r\d+), (%r\d+);)");
+  std::set<std::string> negated;
+  for (std::sregex_iterator i(ptx.begin(), ptx.end(), minus), end; i != end; ++i) negated.insert((*i)[1]);
+  EXPECT_FALSE(negated.empty()) << ptx;
+  size_t extremes = 0;
+  for (std::sregex_iterator i(ptx.begin(), ptx.end(), extreme), end; i != end; ++i, ++extremes)
+    EXPECT_FALSE(negated.contains((*i)[1]) || negated.contains((*i)[2])) << i->str();
+  EXPECT_GT(extremes, 0u);
 }
 
 // ptxas takes the comparison with the bound from an instruction for two halves, which answers it wrongly.
 TEST(SoundExtremesPtx, NoneOfFewBits) {
+  const Program program = Program::parse(kText, "bounded.py");
   for (Elem elem : {Elem::I8, Elem::U8, Elem::I16, Elem::U16}) {
-    const auto kernel = Program::parse(kText, "bounded.py").kernel("bounded");
-    const ArgType places{.elem = Elem::I32, .pointer = true, .divisible_by = 16};
-    const ArgType of_x{.elem = elem, .pointer = true, .divisible_by = 16};
-    const std::vector<ArgType> types{places, of_x};
-    const std::string ptx = kernel.compile(types, {.constexprs = {{"BOUND", 7}}, .num_warps = 1}, "sm_90a").ptx;
+    const std::vector<ArgType> types{{.elem = Elem::I32, .pointer = true, .divisible_by = 16},
+                                     {.elem = elem, .pointer = true, .divisible_by = 16}};
+    std::string ptx = program.kernel("bounded").compile(types, {.constexprs = {{"BOUND", 7}}}, "sm_90a").ptx;
+    if (elem == Elem::U8 || elem == Elem::U16)
+      ptx += program.kernel("saturated").compile(types, {.constexprs = {{"MOST", 255}}}, "sm_90a").ptx;
     for (const char* narrow : {"max.s16", "max.u16", "min.s16", "min.u16"})
       EXPECT_EQ(ptx.find(narrow), std::string::npos) << narrow;
     for (const char* wide : {"max.", "min."}) EXPECT_NE(ptx.find(wide), std::string::npos) << wide;

@@ -462,6 +462,18 @@ def partly_masked(out, a, b):
     m, n, k = tl.arange(0, 64)[:, None], tl.arange(0, 32)[None, :], tl.arange(0, 32)
     x = tl.load(a + m * 32 + k[None, :], mask=m < 33, other=1.0)
     tl.store(out + m * 32 + n, tl.dot(x, tl.load(b + k[:, None] * 32 + n)))
+
+@triton.jit
+def of_the_row_before(out, x, MASKED: tl.constexpr):
+    i = tl.arange(0, 128)
+    sums, before = tl.zeros([128], tl.float32), tl.full([128], -1.0, tl.float8e4nv)
+    for k in tl.range(0, 8, loop_unroll_factor=1):
+        if MASKED:
+            before = tl.load(x + (k - 1) * 128 + i, mask=k > 0, other=-1.0)
+        sums += before.to(tl.float32) * (k + 1)
+        if not MASKED:
+            before = tl.load(x + k * 128 + i)
+    tl.store(out + i, sums)
 )";
 
 // Numbers that all threads share, as constants and as arguments.
@@ -507,6 +519,27 @@ TEST(Float8Kernels, NumbersThatThreadsShareAreExchanged) {
   }
 }
 
+// ptxas unrolls the loop, in whose first iteration all numbers are constant.
+TEST(Float8Kernels, NumbersThatThreadsShareInOneIteration) {
+  const Program program = Program::parse(kUniform, "uniform.py");
+  std::vector<float8e4nv> x(8 * 128);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = float8e4nv(float(int(i * 7 % 13) - 6));
+  for (auto& device : devices()) {
+    for (bool masked : {false, true}) {
+      Buffer sums(*device, 128 * sizeof(float)), of_x(*device, x);
+      program.kernel("of_the_row_before")
+          .launch(*device, {1}, {.constexprs = {{"MASKED", masked}}, .num_warps = 1}, sums.as<float>(),
+                  of_x.as<float8e4nv>());
+      const std::vector<float> got = sums.download<float>();
+      for (size_t i = 0; i < 128; ++i) {
+        float expected = -1;
+        for (size_t k = 1; k < 8; ++k) expected += float(x[(k - 1) * 128 + i]) * float(k + 1);
+        ASSERT_EQ(got[i], expected) << i << (masked ? ", masked" : "");
+      }
+    }
+  }
+}
+
 // ptxas could keep these in uniform registers, from which the hardware converts wrongly.
 TEST(Float8Kernels, NumbersThatThreadsShareComeThroughOwnRegisters) {
   const Program program = Program::parse(kUniform, "uniform.py");
@@ -523,6 +556,13 @@ TEST(Float8Kernels, NumbersThatThreadsShareComeThroughOwnRegisters) {
   EXPECT_EQ(masked.find("ld.global.b8"), std::string::npos) << "of b, all masked off";
   EXPECT_NE(ptx("partly_masked", {floats, bytes, bytes}).find("mad.lo.u32 t, t, t, t"), std::string::npos)
       << "exchanged constants";
+  for (bool masked : {false, true}) {
+    const std::vector<ArgType> of_loop{floats, bytes};
+    const std::string loop = program.kernel("of_the_row_before")
+                                 .compile(of_loop, {.constexprs = {{"MASKED", masked}}, .num_warps = 1}, "sm_90a")
+                                 .ptx;
+    EXPECT_NE(loop.find("mad.lo.u32 t, t, t, t"), std::string::npos) << "constant in an iteration";
+  }
   const std::vector<ArgType> types{floats, bytes, bytes};
   const std::string products = program.kernel("partly_masked").compile(types, {.num_warps = 1}, "sm_89").ptx;
   EXPECT_NE(products.find(".e4m3.e4m3"), std::string::npos) << "conversions where sm_90a takes it";

@@ -102,6 +102,14 @@ class Expressions(Memory):
         return self.pick(f"{a} {self.pick('+', '-', '*')} {b}", f"tl.{self.pick('maximum', 'minimum')}({a}, {b})",
                          f"tl.where({self.condition(shape)}, {a}, {b})", f"tl.abs({a})", f"-{a}")
 
+    def saturated(self, shape, type_):
+        """A sum or a difference that ends at the largest or the smallest number."""
+        a, k = self.operand(shape, type_), self.pick(1, 7, 100)
+        if type_[0] != "u":
+            return f"tl.abs({a})"
+        return self.pick(f"tl.where(({a} + {k}).to(tl.{type_}) < {a}, {2**BITS[type_] - 1}, {a} + {k})",
+                         f"tl.where({a} > {k}, {a} - {k}, 0)", f"tl.where({a} > {k}, {a} - {k}, {k} - {a})")
+
     def condition(self, shape):
         if (found := self.known(shape, ["int1"])) and self.chance(.3):
             return self.random.choice(found)
@@ -118,6 +126,8 @@ class Expressions(Memory):
         name = self.new_name()
         if len(self.shapes) > 2 and self.chance(.2) and self.reduced(name):
             return
+        if shape and type_ != "int1" and self.chance(.1):
+            return self.carried(name, shape, type_)
         if type_ == "int1":
             value = self.truth(shape)
         elif type_ in FLOAT8:
@@ -125,7 +135,8 @@ class Expressions(Memory):
         elif type_ in FLOATS:
             value = f"tl.minimum(tl.maximum({self.floating(shape, type_)}, -16.0), 16.0).to(tl.{type_})"
         else:
-            value = f"({self.integer(shape, type_)}).to(tl.{type_})"
+            value = self.saturated(shape, type_) if BITS[type_] < 64 and self.chance(.15) else self.integer(shape, type_)
+            value = f"({value}).to(tl.{type_})"
         self.put(f"{name} = {value}")
         self.tiles.append((name, shape, type_))
 
@@ -142,6 +153,20 @@ class Expressions(Memory):
         self.put(f"{name} = {value}")
         self.tiles.append((name, self.shapes[1], of))
         return True
+
+    def carried(self, name, shape, type_):
+        """What a loop sums up of the tile that it loaded in the iteration before, or not in all iterations."""
+        before, out = f"{name}_before", "float32" if type_ in FLOATS + FLOAT8 else self.pick("int32", "int64")
+        first = "-2.0" if type_ in FLOATS + FLOAT8 else self.pick(*NUMBERS)
+        self.put(f"{name}, {before} = tl.zeros({list(shape)}, tl.{out}), tl.full({list(shape)}, {first}, tl.{type_})")
+        iterations, unrolled = self.pick(2, 3, 4, 8), self.pick("", ", loop_unroll_factor=1")
+        mask = self.pick("", f", mask=k > 0, other={first}", f", mask=k < {iterations - 1}, other={first}")
+        load = f"    {before} = tl.load({self.array('in_' + type_, type_)} + k * 8 + {self.places(shape)[0]}{mask})"
+        self.put(f"for k in tl.range(0, {iterations}{unrolled}):")
+        lines = [f"    {name} += {before}.to(tl.{out}) * (k + 1)", load]
+        for line in self.pick(lines, lines[::-1]):
+            self.put(line)
+        self.tiles.append((name, shape, out))
 
     # ---- The kernel
 
