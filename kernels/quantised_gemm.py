@@ -102,23 +102,24 @@ SHARED_BY_MORE_ROWS = [(16, 4, 1, 1, 0), (16, 8, 1, 1, 0), (32, 4, 1, 1, 0), (32
 
 # Of more than 64 rows of A: rows of W, K-step, warps, programs, blocks of a cluster, each of which has some of W's rows, and rows of A.
 MANY_ROWS = [(128, 64, 8, 0, 1, [96, 128, 160, 192, 224, 256, 320]), (128, 128, 8, 0, 1, [96, 128]), (256, 64, 8, 0, 1, [96, 128]),
-             (64, 64, 4, 0, 1, [96, 128, 192, 256]), (64, 128, 4, 0, 1, [96, 128]), (128, 64, 4, 0, 1, [96, 128]), (256, 64, 16, 0, 1, [128]),
-             (512, 64, 8, 0, 4, [128, 192, 256]), (256, 64, 8, 0, 2, [96, 128, 192, 256, 320]), (256, 64, 4, 0, 4, [96, 128]), (128, 64, 4, 0, 2, [96, 128, 192]),
-             (64, 64, 4, 1, 1, [96, 128, 192]), (64, 128, 4, 1, 1, [96, 128]), (128, 64, 8, 1, 1, [96, 128, 192, 256]),
-             (128, 128, 8, 1, 1, [96, 128]), (256, 64, 8, 1, 2, [96, 128, 192, 256]), (256, 64, 4, 1, 4, [96, 128]),
-             (128, 64, 4, 1, 2, [96, 128, 192]), (512, 64, 8, 1, 4, [128])]
+             (256, 64, 8, 0, 2, [96, 128, 192, 256, 320]), (512, 64, 8, 0, 4, [192, 256]), (128, 64, 4, 0, 1, [128]), (128, 64, 4, 0, 2, [96, 128, 192]),
+             (64, 64, 4, 0, 1, [96, 128, 192, 256]), (64, 128, 4, 0, 1, [96, 128]), (128, 64, 8, 1, 1, [96, 128, 192, 256]),
+             (128, 128, 8, 1, 1, [96, 128]), (256, 64, 8, 1, 2, [96, 128, 192, 256]), (64, 64, 4, 1, 1, [96, 128, 192]),
+             (64, 128, 4, 1, 1, [96, 128]), (128, 64, 4, 1, 2, [96, 128, 192])]
 
 
-def expected(config, M, N, K, weight_bytes):
-    """Cycles of a product of more than 64 rows of A: by the tensor cores or by what comes from the L2 cache, of which blocks of a cluster
-    bring rows of A for each other."""
-    m, n = config.kwargs["BLOCK_M"], config.kwargs["BLOCK_N"]
-    blocks = config.num_ctas
-    tiles = triton.cdiv(M, m) * triton.cdiv(N, n)
-    at_once = clusters_at_once(blocks)
+def expected(config, M, N, K, packed):
+    """Cycles of a product of more than 64 rows of A, about, as measured on an H200: those of the tensor cores, or those in which warps convert
+    the weights of a K-step, which take as long for few rows of A as for many. Very many where no programs share a tile that could."""
+    m = config.kwargs["BLOCK_M"]
+    n = config.kwargs["BLOCK_N"] // config.num_ctas
+    tiles = triton.cdiv(M, m) * triton.cdiv(N, config.kwargs["BLOCK_N"])
+    at_once = clusters_at_once(config.num_ctas)
     splits = max(1, min(at_once // tiles, K // 128)) if config.kwargs["PROGRAMS"] > 0 else 1
-    step = max(m * n / blocks / 2048, (2 * m + weight_bytes * n) / blocks / 30)
-    return triton.cdiv(tiles * splits, at_once) * (triton.cdiv(K, splits) * step + (6000 if splits > 1 else 4000))
+    if splits == 1 and config.kwargs["PROGRAMS"] > 0:
+        return 1e15
+    convert = (13 if packed else 11) * (1.55 if n > 128 else 1) * (0.92 if config.kwargs["STEP"] > 64 else 1)
+    return triton.cdiv(tiles * splits, at_once) * (triton.cdiv(K, splits) * max(m * n / 2048, convert) + (14000 if splits > 1 else 4000))
 
 
 def fills(config, named_args):
@@ -142,7 +143,7 @@ def may_scale_sums(config):
     return config.num_ctas == 1 and config.kwargs["BLOCK_M"] * config.kwargs["BLOCK_N"] <= 4096 * config.num_warps
 
 
-MOST = 16  # configurations that are timed of more than 64 rows of A
+MOST = 12  # configurations that are timed of more than 64 rows of A
 
 
 def fitting(configs, named_args, **kwargs):
@@ -171,8 +172,8 @@ def fitting(configs, named_args, **kwargs):
         if m == rows if rows <= 64 else 96 <= m < 2 * rows and (have_scales_of_a(named_args) or may_scale_sums(config)):
             kept.append(config)
     if rows > 64 and len(kept) > 0:
-        weight_bytes = 0.5 if named_args["b_ptr"].dtype == tl.uint8 else 1
-        cycles = [expected(c, named_args["M"], named_args["N"], named_args["K"], weight_bytes) for c in kept]
+        packed = named_args["b_ptr"].dtype == tl.uint8
+        cycles = [expected(c, named_args["M"], named_args["N"], named_args["K"], packed) for c in kept]
         most = max(sorted(cycles)[:MOST])
         kept = [c for c, time in zip(kept, cycles) if time <= most]
     return kept if len(kept) > 0 else configs[-1:]
