@@ -42,7 +42,7 @@
 #include "codegen/exec/simplify_blocks.h"
 #include "codegen/exec/sink_indices.h"
 #include "codegen/exec/small_integers.h"
-#include "codegen/exec/sound_extremes.h"
+#include "codegen/exec/sound_integers.h"
 #include "codegen/exec/whole_words.h"
 #include "codegen/exec/written_functions.h"
 #include "codegen/ir/flow.h"
@@ -282,7 +282,7 @@ static void optimize(llvm::Module& module, const CompileOptions& options, bool h
     sink_indices(function);
     extend_beside_products(function);
   }
-  make_extremes_sound(module);
+  make_integers_sound(module);
 }
 
 std::optional<GeneratedCode> generate(const ir::Func& func, const CompileOptions& options, Diagnostics& diags) {

@@ -47,6 +47,15 @@ def saturated(out, x, MOST: tl.constexpr):
     tl.store(out + 3072 + i, (low == 0).to(tl.int32))
 
 @triton.jit
+def signs(out, x, y):
+    i = tl.arange(0, 128)
+    v, w = tl.load(x + i), tl.load(y + i)
+    tl.store(out + i, (-v).to(tl.int32))
+    tl.store(out + 128 + i, tl.abs(v).to(tl.int32))
+    tl.store(out + 256 + i, (-v > w).to(tl.int32))
+    tl.store(out + 384 + i, (-(v * w)).to(tl.int32))
+
+@triton.jit
 def of_negated(out, x):
     r, c = tl.arange(0, 256)[:, None], tl.arange(0, 8)[None, :]
     v = tl.load(x + r * 8 + c)
@@ -64,11 +73,11 @@ std::vector<T> numbers(size_t count) {
 }
 
 template <class T>
-class SoundExtremes : public testing::Test {};
+class SoundIntegers : public testing::Test {};
 using Numbers = testing::Types<int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t>;
-TYPED_TEST_SUITE(SoundExtremes, Numbers);
+TYPED_TEST_SUITE(SoundIntegers, Numbers);
 
-TYPED_TEST(SoundExtremes, ComparedWithTheirBound) {
+TYPED_TEST(SoundIntegers, ComparedWithTheirBound) {
   const std::vector<TypeParam> x = numbers<TypeParam>(1024);
   auto* device = default_device();
   Buffer out(*device, 4 * x.size() * sizeof(int32_t)), of_x(*device, x);
@@ -88,7 +97,7 @@ TYPED_TEST(SoundExtremes, ComparedWithTheirBound) {
   }
 }
 
-TYPED_TEST(SoundExtremes, PlaceOfTheLargestBesideZeros) {
+TYPED_TEST(SoundIntegers, PlaceOfTheLargestBesideZeros) {
   const std::vector<TypeParam> x = numbers<TypeParam>(256 * 8);
   auto* device = default_device();
   Buffer out(*device, 256 * sizeof(int32_t)), of_x(*device, x);
@@ -124,12 +133,37 @@ void expect_saturated() {
   }
 }
 
-TEST(SoundExtremesKernels, Saturated) {
+TEST(SoundIntegersKernels, Saturated) {
   expect_saturated<uint8_t>();
   expect_saturated<uint16_t>();
 }
 
-TEST(SoundExtremesKernels, OfNegated) {
+template <class T>
+void expect_signs() {
+  std::vector<T> x(128), y(128);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = T(int(i % 5) - 2), y[i] = T(int(i % 3) - 1);
+  for (size_t i = 0; i < x.size(); i += 7) x[i] = std::numeric_limits<T>::min();
+  auto* device = default_device();
+  Buffer out(*device, 4 * x.size() * sizeof(int32_t)), of_x(*device, x), of_y(*device, y);
+  Program::parse(kText, "bounded.py")
+      .kernel("signs")
+      .launch(*device, {1}, {}, out.as<int32_t>(), of_x.as<T>(), of_y.as<T>());
+  const auto got = out.download<int32_t>();
+  for (size_t i = 0; i < x.size(); ++i) {
+    SCOPED_TRACE(fmt::format("{} and {}", +x[i], +y[i]));
+    EXPECT_EQ(got[i], T(-x[i]));
+    EXPECT_EQ(got[128 + i], T(x[i] < 0 ? -x[i] : x[i]));
+    EXPECT_EQ(got[256 + i], T(-x[i]) > y[i]);
+    EXPECT_EQ(got[384 + i], T(-T(x[i] * y[i])));
+  }
+}
+
+TEST(SoundIntegersKernels, Signs) {
+  expect_signs<int8_t>();
+  expect_signs<int16_t>();
+}
+
+TEST(SoundIntegersKernels, OfNegated) {
   const std::vector<int32_t> x = numbers<int32_t>(256 * 8);
   auto* device = default_device();
   for (int warps : {1, 4}) {
@@ -148,7 +182,7 @@ TEST(SoundExtremesKernels, OfNegated) {
 }
 
 // ptxas drops the minus of one of three that a minimum is of.
-TEST(SoundExtremesPtx, CopiesOfNegated) {
+TEST(SoundIntegersPtx, CopiesOfNegated) {
   const std::vector<ArgType> types(2, {.elem = Elem::I32, .pointer = true, .divisible_by = 16});
   const std::string ptx =
       Program::parse(kText, "bounded.py").kernel("of_negated").compile(types, {.num_warps = 4}, "sm_90a").ptx;
@@ -163,7 +197,7 @@ TEST(SoundExtremesPtx, CopiesOfNegated) {
 }
 
 // ptxas takes the comparison with the bound from an instruction for two halves, which answers it wrongly.
-TEST(SoundExtremesPtx, NoneOfFewBits) {
+TEST(SoundIntegersPtx, NoneOfFewBits) {
   const Program program = Program::parse(kText, "bounded.py");
   for (Elem elem : {Elem::I8, Elem::U8, Elem::I16, Elem::U16}) {
     const std::vector<ArgType> types{{.elem = Elem::I32, .pointer = true, .divisible_by = 16},
@@ -171,7 +205,11 @@ TEST(SoundExtremesPtx, NoneOfFewBits) {
     std::string ptx = program.kernel("bounded").compile(types, {.constexprs = {{"BOUND", 7}}}, "sm_90a").ptx;
     if (elem == Elem::U8 || elem == Elem::U16)
       ptx += program.kernel("saturated").compile(types, {.constexprs = {{"MOST", 255}}}, "sm_90a").ptx;
-    for (const char* narrow : {"max.s16", "max.u16", "min.s16", "min.u16"})
+    if (elem == Elem::I16) {
+      const std::vector<ArgType> of_signs{types[0], types[1], types[1]};
+      ptx += program.kernel("signs").compile(of_signs, {}, "sm_90a").ptx;
+    }
+    for (const char* narrow : {"max.s16", "max.u16", "min.s16", "min.u16", "neg.s16", "abs.s16"})
       EXPECT_EQ(ptx.find(narrow), std::string::npos) << narrow;
     for (const char* wide : {"max.", "min."}) EXPECT_NE(ptx.find(wide), std::string::npos) << wide;
   }

@@ -1,7 +1,8 @@
-#include "codegen/exec/sound_extremes.h"
+#include "codegen/exec/sound_integers.h"
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/InstIterator.h>
 #include <llvm/IR/IntrinsicInst.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/PatternMatch.h>
@@ -42,16 +43,45 @@ void widen(llvm::SaturatingInst& sum) {
   sum.eraseFromParent();
 }
 
+llvm::Value* copied(llvm::IRBuilder<>& b, llvm::Value* x) {
+  llvm::Module& module = *b.GetInsertBlock()->getModule();
+  return b.CreateCall(lower::declare_hw(module, *lower::find_hw("copied_b32")), {x});
+}
+
+bool is_negated(llvm::Value* x) {
+  return llvm::PatternMatch::match(x, llvm::PatternMatch::m_Neg(llvm::PatternMatch::m_Value()));
+}
+
 void copy_negated(llvm::MinMaxIntrinsic& extreme) {
   llvm::IRBuilder<> b(&extreme);
   for (llvm::Use& operand : extreme.args())
-    if (llvm::PatternMatch::match(operand.get(), llvm::PatternMatch::m_Neg(llvm::PatternMatch::m_Value())))
-      operand.set(b.CreateCall(lower::declare_hw(*extreme.getModule(), *lower::find_hw("copied_b32")), {operand}));
+    if (is_negated(operand)) operand.set(copied(b, operand));
+}
+
+// A minus or an absolute value of 16 bits. The back end would narrow what is not copied.
+void widen_sign(llvm::Instruction& i) {
+  llvm::IRBuilder<> b(&i);
+  llvm::Value* of_wide = nullptr;
+  if (is_negated(&i))
+    of_wide = b.CreateNeg(wide(b, i.getOperand(1), true));
+  else
+    of_wide = b.CreateBinaryIntrinsic(llvm::Intrinsic::abs, wide(b, i.getOperand(0), true), b.getFalse());
+  i.replaceAllUsesWith(b.CreateTrunc(copied(b, of_wide), i.getType()));
+  i.eraseFromParent();
+}
+
+void widen_signs(llvm::Function& f) {
+  for (llvm::Instruction& i : llvm::make_early_inc_range(llvm::instructions(f))) {
+    if (!i.getType()->isIntegerTy(16)) continue;
+    const auto* call = llvm::dyn_cast<llvm::IntrinsicInst>(&i);
+    if (is_negated(&i) || (call && call->getIntrinsicID() == llvm::Intrinsic::abs)) widen_sign(i);
+  }
 }
 
 }  // namespace
 
-void make_extremes_sound(llvm::Module& module) {
+void make_integers_sound(llvm::Module& module) {
+  for (llvm::Function& f : module) widen_signs(f);
   for (llvm::Function& f : llvm::make_early_inc_range(module)) {
     const auto* type = llvm::dyn_cast<llvm::IntegerType>(f.getReturnType());
     if (!f.isIntrinsic() || !type || type->getBitWidth() > kWide) continue;
