@@ -173,10 +173,11 @@ class ProductNest(Memory):
         elif self.chance(.08):
             self.put("k = pid * 0", f"while k < {f'tl.cdiv({k}, {bk})' if self.counts else k}:")
             ends.append("k += 1" if self.counts else f"k += {bk}")
-        elif self.counts:
-            self.put(f"for k in tl.range(0, tl.cdiv({k}, {bk}){options}):")
         else:
-            self.put(f"for k in {self.pick(f'range(0, {k}, {bk})', f'tl.range(0, {k}, {bk}{options})')}:")
+            end, step = (f"tl.cdiv({k}, {bk})", "") if self.counts else (k, f", {bk}")
+            if k.isidentifier() and self.chance(.2):  # in which the loop counts
+                end = f"{end}.to(tl.{self.pick('uint32', 'uint32', 'int64', 'uint64')})"
+            self.put(f"for k in {self.pick(f'range(0, {end}{step})', f'tl.range(0, {end}{step}{options})')}:")
         self.depth += 1
         a = self.converted(left, left_type, (self.bm, bk), True)
         b = self.converted(right, right_type, (bk, self.bn), False)
