@@ -6,6 +6,8 @@
 #include <llvm/CodeGen/TargetInstrInfo.h>
 #include <llvm/CodeGen/TargetSubtargetInfo.h>
 
+#include <initializer_list>
+
 namespace tegula {
 
 namespace {
@@ -58,26 +60,29 @@ class OwnRegisters : public llvm::MachineFunctionPass {
     copy.eraseFromParent();
     return true;
   }
-  // Whether the copy hands on what a loop around it computed: to the next iteration, or behind the loop.
-  static bool leaves_iteration(const llvm::MachineInstr& copy, const llvm::MachineBasicBlock& from,
-                               const llvm::MachineLoopInfo& loops) {
-    const llvm::MachineLoop* loop = loops.getLoopFor(&from);
-    return loop && (!loop->contains(copy.getParent()) || loop->isLoopLatch(copy.getParent()));
-  }
-  // Whether a loop that the copy is not in writes its register too.
-  static bool begins_loop(const llvm::MachineInstr& copy, const llvm::MachineRegisterInfo& registers,
-                          const llvm::MachineLoopInfo& loops) {
-    return llvm::any_of(registers.def_instructions(copy.getOperand(0).getReg()), [&](const llvm::MachineInstr& other) {
-      const llvm::MachineLoop* loop = loops.getLoopFor(other.getParent());
+  // Whether a loop that the copy is not in writes its register too, or what goes there by another copy.
+  static bool meets_loop(const llvm::MachineInstr& copy, const llvm::MachineRegisterInfo& registers,
+                         const llvm::MachineLoopInfo& loops) {
+    const auto is_of_loop = [&](const llvm::MachineInstr& def) {
+      const llvm::MachineLoop* loop = loops.getLoopFor(def.getParent());
       return loop && !loop->contains(copy.getParent());
+    };
+    return llvm::any_of(registers.def_instructions(copy.getOperand(0).getReg()), [&](const llvm::MachineInstr& other) {
+      return is_of_loop(other) || (&other != &copy && is_copy(other) &&
+                                   llvm::any_of(registers.def_instructions(other.getOperand(1).getReg()), is_of_loop));
     });
   }
-  // Whether anything else reads what is copied, or what that is a copy of: the coalescer makes one of them all.
-  static bool is_read_beside(const llvm::MachineInstr& copy, const llvm::MachineRegisterInfo& registers) {
+  // Whether the instruction may be part of an address.
+  static bool adds_up(const llvm::MachineInstr& i) {
+    const llvm::StringRef name = i.getMF()->getSubtarget().getInstrInfo()->getName(i.getOpcode());
+    return llvm::any_of(std::initializer_list<llvm::StringRef>{"ADD", "SUB", "SHL", "MUL", "MAD", "IMAD"},
+                        [&](llvm::StringRef prefix) { return name.starts_with(prefix); });
+  }
+  // Whether a sum takes what is copied too, or what that is a copy of: the coalescer makes one of them all.
+  static bool is_summand(const llvm::MachineInstr& copy, const llvm::MachineRegisterInfo& registers) {
     for (const llvm::MachineInstr* by = &copy; by && is_copy(*by);) {
       const llvm::Register from = by->getOperand(1).getReg();
-      for (const llvm::MachineInstr& use : registers.use_nodbg_instructions(from))
-        if (&use != by) return true;
+      if (llvm::any_of(registers.use_nodbg_instructions(from), adds_up)) return true;
       by = registers.getUniqueVRegDef(from);
     }
     return false;
@@ -85,9 +90,7 @@ class OwnRegisters : public llvm::MachineFunctionPass {
   static bool move(llvm::MachineInstr& copy, llvm::MachineFunction& function, const llvm::MachineLoopInfo& loops) {
     const llvm::MachineRegisterInfo& registers = function.getRegInfo();
     const llvm::Register to = copy.getOperand(0).getReg(), from = copy.getOperand(1).getReg();
-    if (registers.hasOneDef(to) || !is_read_beside(copy, registers)) return false;
-    const auto is_left = [&](const llvm::MachineInstr& def) { return leaves_iteration(copy, *def.getParent(), loops); };
-    if (!begins_loop(copy, registers, loops) && llvm::any_of(registers.def_instructions(from), is_left)) return false;
+    if (!is_summand(copy, registers) || !meets_loop(copy, registers, loops)) return false;
     function.getSubtarget().getInstrInfo()->copyPhysReg(*copy.getParent(), copy.getIterator(), copy.getDebugLoc(), to,
                                                         from, false);
     copy.eraseFromParent();

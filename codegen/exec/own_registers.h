@@ -13,7 +13,7 @@ namespace tegula {
 /// loop carries what is loaded: so the coalescer makes one register of both. Moves at the loop's end in its place let
 /// the assembler compute with the values before it starts the products that it should compute beside.
 ///
-/// What a loop begins with and other instructions use too is moved to the register that the loop writes. The coalescer
+/// What a loop begins with and sums take too is moved to the register that the loop writes. The coalescer
 /// would make one of both; ptxas 13.0 then took what the loop had written for what it began with, in an address behind
 /// the loop whose other summand was computed ahead of it.
 llvm::FunctionPass* own_registers();

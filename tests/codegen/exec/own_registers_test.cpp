@@ -118,7 +118,7 @@ def scalars(out, x):
 // Registers of the first entry that are written ahead of a loop and in it: how they are written ahead of it.
 std::map<std::string, std::string> begun_with(const std::string& text) {
   const std::string entry = ".visible .entry", ptx = text.substr(0, text.find(entry, text.find(entry) + 1));
-  const std::regex write(R"(\n\t(?:@!?%p\d+ )?([a-z][.\w]*)\s+(%r[ds]?\d+)[,|;])");
+  const std::regex write(R"(\n\t(?:@!?%p\d+ )?([a-z][.\w]*)\s+(%rd?\d+)[,|;])");
   const std::regex jump(R"(bra(?:\.uni)?\s+(\$L__BB\d+_\d+);)");
   std::map<std::string, std::string> found;
   for (std::sregex_iterator i(ptx.begin(), ptx.end(), jump), end; i != end; ++i) {
