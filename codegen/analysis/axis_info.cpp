@@ -154,7 +154,7 @@ class Transfer {
         value = a - b;
         break;
       case Opcode::Mul:
-        value = a * b;
+        if (__builtin_mul_overflow(a, b, &value)) return std::nullopt;
         break;
       case Opcode::Div:
         if (b == 0) return std::nullopt;
