@@ -289,47 +289,6 @@ class Kernel(Memory, Statements, Walks, Addresses, ScaledProducts):
         self.note(first, less, type_)
         self.note(second, less, type_)
 
-    def called(self):
-        """Two tiles from a function of two."""
-        found = self.known(types=INTEGERS + FLOATS[2:])
-        if not found:
-            return self.assign()
-        source, shape, type_ = self.random.choice(found)
-        partner, function = self.tile(shape, type_, 0), self.helper(self.pick("blend", "swapped"))
-        first, second = (self.new_name("f") for _ in range(2))
-        self.put(f"{first}, {second} = {function}({source}, {partner})")
-        self.note(first, shape, type_)
-        self.note(second, shape, type_)
-
-    def rearranged(self):
-        """join, split, interleave, cat, permute."""
-        found = [t for t in self.known() if math.prod(t[1]) * 2 <= self.most]
-        if not found:
-            return self.assign()
-        source, shape, type_ = self.random.choice(found)
-        partner = self.tile(shape, type_, 0)
-        name = self.new_name("y")
-        options = [(f"tl.join({source}, {partner})", (*shape, 2)),
-                   (f"tl.interleave({source}, {partner})", (*shape[:-1], 2 * shape[-1]))]
-        if len(shape) == 1:
-            options += [(f"tl.cat({source}, {partner})", (2 * shape[0], ))]
-        else:
-            dim = self.random.randrange(len(shape))
-            options += [(f"tl.cat({source}, {partner}, dim={dim})",
-                         tuple(2 * n if d == dim else n for d, n in enumerate(shape)))]
-        if len(shape) == 2:
-            options += [(f"tl.trans({source})", shape[::-1])]
-        if len(shape) == 3:
-            dims = self.random.sample(range(3), 3)
-            options += [(f"tl.permute({source}, {dims})", tuple(shape[d] for d in dims))] * 3
-        if shape[-1] == 2 and len(shape) > 1:
-            self.put(f"{name}, {name}b = tl.split({source})")
-            self.note(name, shape[:-1], type_)
-            return self.note(name + "b", shape[:-1], type_)
-        value, shape = self.random.choice(options)
-        self.put(f"{name} = {value}")
-        self.note(name, shape, type_)
-
     def through_memory(self):
         """Stores a tile and loads it, or a part of it, at other places: a program has one order."""
         found = self.known(types=INTEGERS + FLOATS)
