@@ -351,7 +351,11 @@ class Sums(Tile):
 
 def dot(x, y, acc=None, input_precision=None, out_dtype=None, max_num_imprecise_acc=None):
     if not x.type.is_float:
-        product = Tile(int32, np.matmul(x.value.astype(np.int32), y.value.astype(np.int32)))
+        x, y = (v.value.astype(np.int64) for v in (x, y))
+        most = np.matmul(np.abs(x), np.abs(y)) + (0 if acc is None else np.abs(acc.value.astype(np.int64)))
+        if np.any(most > np.iinfo(np.int32).max):
+            raise Undecided("sums of integers beyond int32, which end there or wrap around as the instruction has it")
+        product = Tile(int32, np.matmul(x, y).astype(np.int32))
         return product if acc is None else acc + product
     value = np.matmul(x.value, y.value)
     bound = np.zeros(value.shape)

@@ -14,6 +14,7 @@ import check
 import cpp_kernels
 import generate
 import reduce
+import reference
 import values
 from element_types import BY_NAME, decode, encode, round_to, storage
 from reference import Undecided
@@ -132,6 +133,15 @@ class Fuzz(unittest.TestCase):
             for at in known:
                 check.expected({**case, "text": text.format(loop, at, "i + 1")})
         check.expected({**case, "text": text.format("tl.static_range(3)", open_[0], "i + 1")})
+
+    def test_sums_of_integer_products_beyond_int32_are_left_out(self):
+        x = values.Tile(BY_NAME["int8"], check.np.full((16, 16), -128))
+        begin = lambda value: values.Tile(BY_NAME["int32"], check.np.full((16, 16), value))
+        most = 2**31 - 1
+        self.assertEqual(reference.dot(x, x, begin(most - 16 * 2**14)).value.max(), most)
+        for acc in (most - 16 * 2**14 + 1, -2**31):
+            with self.assertRaisesRegex(Undecided, "sums of integers beyond int32"):
+                reference.dot(x, x, begin(acc))
 
 
 if __name__ == "__main__":
