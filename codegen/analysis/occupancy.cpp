@@ -21,16 +21,6 @@ constexpr int kThreadsPerWarp = 32;
 constexpr int64_t kMostRegisters = 255;
 constexpr int64_t kSharedBeside = 1024;  // that a program takes beside its own
 
-bool has_chained_products(const Func& func) {
-  bool found = false;
-  walk(func.body, [&](const Op& op) {
-    if (op.opcode != Opcode::For) return;
-    const auto& ops = op.regions[0]->ops;
-    found |= std::count_if(ops.begin(), ops.end(), [](auto& o) { return o->opcode == Opcode::MmaStart; }) > 1;
-  });
-  return found;
-}
-
 // Instructions for an element of what the function computes, `floats_alone`: of its arithmetic on floating point.
 double slots_of_elements(const Func& func, bool floats_alone = false) {
   double slots = 0;
@@ -111,6 +101,16 @@ int64_t expected_registers(const Func& func) {
   const CostInputs inputs;
   const LaunchValues values(func, axes, inputs);
   return RegisterPressure(func, axes, values).peak().words * 2 / 3;
+}
+
+bool has_chained_products(const Func& func) {
+  bool found = false;
+  walk(func.body, [&](const Op& op) {
+    if (op.opcode != Opcode::For) return;
+    const auto& ops = op.regions[0]->ops;
+    found |= std::count_if(ops.begin(), ops.end(), [](auto& o) { return o->opcode == Opcode::MmaStart; }) > 1;
+  });
+  return found;
 }
 
 bool products_fit(const Func& func, int64_t registers) {

@@ -15,6 +15,9 @@ int64_t programs_by_room(const ir::Func& func, const Target& target, int64_t sha
 /// time than RegisterPressure finds live: two thirds of them in loops around products, as measured.
 int64_t expected_registers(const ir::Func& func);
 
+/// Whether a loop has several products, as that of attention.
+bool has_chained_products(const ir::Func& func);
+
 /// Whether `registers` a thread suffice for each instruction of the function's mma_starts.
 bool products_fit(const ir::Func& func, int64_t registers);
 

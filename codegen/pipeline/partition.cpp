@@ -36,6 +36,11 @@ namespace {
 constexpr int kThreadsPerWarp = 32;
 constexpr int kWarpsOfGroup = 4;
 constexpr int kMostThreads = 1024;
+// Registers of a copying thread: of one that starts bulk copies, the fewest and those that never are too few, and of
+// one that computes the addresses of what it copies.
+constexpr int64_t kFewestOfBulk = 24, kEnoughOfBulk = 40, kOfAddresses = 72;
+
+int64_t fewest_of_copying(bool bulk) { return bulk ? kFewestOfBulk : kOfAddresses; }
 
 // The loop and those around it, the outermost one first; empty: it stands in something else, too.
 std::vector<Op*> nest_of(Op& loop, const Func& func) {
@@ -256,7 +261,7 @@ Partition::Expected Partition::expect(Op& loop, const LoopSchedule& schedule, in
   if (!why_not_divided(schedule, nest).empty()) return {0, false};
   const int64_t option = warp_specialize_of(loop, func_);
   const bool in_turns = wants_turns(nest, option) && why_not_in_turns(func_, nest).empty();
-  if (!products_fit(func_, share_registers(true, in_turns ? 2 : 1).at_start)) return {0, false};
+  if (!products_fit(func_, share_registers(kFewestOfBulk, in_turns ? 2 : 1).at_start)) return {0, false};
   std::vector<Fill> fills = fills_of(loop, schedule);
   const MovedAllocs allocs(schedule.copies, *nest.front());
   const int64_t slots = make_room(nest, schedule, fills, wanted, true, in_turns);
@@ -278,7 +283,7 @@ Division Partition::divide(Op& loop, const LoopSchedule& schedule, int64_t wante
   if (!bulk && nest.size() > 1) return {0, "only bulk copies go on while the loop around it does other things"};
   // The assembler compiles no instruction that takes more registers than a thread has at its start.
   const bool in_turns = wants_turns(nest, option) && can_take_turns(nest, bulk);
-  if (!products_fit(func_, share_registers(bulk, in_turns ? 2 : 1).at_start))
+  if (!products_fit(func_, share_registers(fewest_of_copying(bulk), in_turns ? 2 : 1).at_start))
     return {0, "a product takes more registers than each thread of so many has at the start"};
   if (bulk && !schedule.keeps_sums())
     if (const int64_t slots = go_on(nest, schedule, fills)) return {slots, ""};
@@ -447,13 +452,22 @@ void Partition::order_transposes(Divided& divided, Op& loop) {
 
 // -------------------------------------------------------------------------------------------------------- balance
 
-Partition::Registers Partition::share_registers(bool bulk, int64_t groups) const {
+Partition::Registers Partition::share_registers(int64_t copying, int64_t groups) const {
   const int64_t threads = kThreadsPerWarp * func_.num_warps() * groups,
                 copying_threads = kThreadsPerWarp * CopyNest::kWarps;
   auto whole = [](int64_t registers) { return std::min<int64_t>(registers, 255) / 8 * 8; };
   const int64_t at_start = whole(target_.registers_per_sm / (threads + copying_threads));
-  const int64_t copying = bulk ? 24 : 72;  // for addresses of the copies of an iteration
   return {at_start, whole((at_start * (threads + copying_threads) - copying * copying_threads) / threads), copying};
+}
+
+// Where the addresses of bulk copies take some arithmetic, the fewest registers are a few too few, which the assembler
+// spills, and tuning leaves out what spills. A program that sums up one product can do without what is more; one with
+// several products takes what it can get.
+Partition::Registers Partition::balanced_registers(bool bulk) const {
+  const int64_t groups = groups_of(func_);
+  const Registers most = share_registers(fewest_of_copying(bulk), groups),
+                  even = share_registers(kEnoughOfBulk, groups);
+  return bulk && !has_chained_products(func_) && products_fit(func_, even.program) ? even : most;
 }
 
 bool Partition::is_alone(const LoopSchedule& schedule, int64_t slots) const {
@@ -475,7 +489,7 @@ bool Partition::pays(Op& loop, const LoopSchedule& schedule, int64_t slots, bool
       schedule.sums_up || schedule.has_fragments
           ? bulk
           : func_.num_warps() > kLeastWarps || (func_.num_warps() == kLeastWarps && is_alone(schedule, slots));
-  return gains && 8 * expected_registers(func_) <= 7 * share_registers(bulk, 1).program;
+  return gains && 8 * expected_registers(func_) <= 7 * share_registers(fewest_of_copying(bulk), 1).program;
 }
 
 std::vector<Transfer> Partition::balance() {
@@ -490,7 +504,7 @@ std::vector<Transfer> Partition::balance() {
       feed_loops_around(divided.nest, told);
     }
   }
-  const Registers registers = share_registers(copy_warps->get(attr::one_thread), groups_of(func_));
+  const Registers registers = balanced_registers(copy_warps->get(attr::one_thread));
   if (registers.program > registers.at_start) copy_warps->set(attr::registers, {registers.program, registers.copying});
   // No block may end while warps of others arrive at its barriers.
   for (const Divided& divided : divided_)

@@ -106,7 +106,8 @@ class Partition {
   void feed_loops_around(const std::vector<ir::Op*>& nest, std::vector<Transfer>& told);
   bool copy_ahead(const std::vector<ir::Op*>& nest, ir::Op& store);
   int64_t slots_ahead(ir::Op& alloc) const;
-  Registers share_registers(bool bulk, int64_t groups) const;
+  Registers share_registers(int64_t copying, int64_t groups) const;
+  Registers balanced_registers(bool bulk) const;
   bool copies_pass_others(const ir::Op& nest) const;
 
   ir::Func& func_;

@@ -14,6 +14,7 @@
 #include "dsl/tegula.h"
 #include "kernels/kernels.h"
 #include "tests/assembler.h"
+#include "tests/codegen/lower/ptx_support.h"
 #include "tests/in_parallel.h"
 
 namespace tegula {
@@ -128,6 +129,36 @@ TEST(LibrarySpills, ConfigurationsDoNotSpill) {
   EXPECT_TRUE(problems.empty()) << fmt::format("{} of {}:\n{}", problems.size(), list.size(),
                                                fmt::join(problems, "\n"));
   EXPECT_LE(spilled.size(), list.size() / 50) << fmt::format("of {}:\n{}", list.size(), fmt::join(spilled, "\n"));
+}
+
+// Tiles of odd widths, of matrices whose rows are odd multiples of 16 bytes: the threads that start bulk copies have
+// registers for all that their places follow from.
+TEST(LibrarySpills, ThreadsThatStartCopiesDoNot) {
+  SKIP_WITHOUT_PTXAS();
+  struct Tile {
+    int m, n, stages, blocks, programs;
+    const char* matrix;
+  };
+  constexpr const char* kOddDepth = "N=i32 K=i32:8 stride_am=i32:8 M=i32:8 EVEN_M=0 EVEN_N=1 EVEN_K=0";
+  constexpr const char* kEven = "N=i32 K=i32 stride_am=i32 M=i32 EVEN_M=1 EVEN_N=0 EVEN_K=1";
+  for (const Tile& t : {Tile{128, 176, 4, 1, 1, kOddDepth},
+                        {256, 176, 5, 2, 1, kOddDepth},
+                        {256, 288, 4, 2, 1, kEven},
+                        {128, 288, 4, 1, 1, kEven},
+                        {128, 144, 6, 1, 0, kEven}}) {
+    const std::string arguments = fmt::format(
+        "c_ptr=*f16 a_ptr=*f16 b_ptr=*f16 bias_ptr=*f16=0 partials_ptr=*f32=0 counters_ptr=*i32=0 stride_ak=i32=1 "
+        "stride_bn=i32=1 stride_cn=i32=1 EPILOGUE=none BLOCK_M={} BLOCK_N={} BLOCK_K=64 GROUP_M=8 PROGRAMS={} PARTS=0 "
+        "SWAP=0 {}",
+        t.m, t.n, t.programs, t.matrix);
+    kernel_texts::Specialisation gemm =
+        kernel_texts::specialisation({"kernels/gemm.py", "gemm", arguments.c_str(), 8}, 8);
+    gemm.options.num_stages = t.stages;
+    gemm.options.num_ctas = t.blocks;
+    const PtxasRun run = assemble(gemm.kernel.compile(gemm.types, gemm.options, "sm_90a").ptx, "sm_90a");
+    EXPECT_EQ(run.status, 0) << run.log;
+    EXPECT_FALSE(spills(run)) << t.m << " x " << t.n << ": " << run.log;
+  }
 }
 
 }  // namespace

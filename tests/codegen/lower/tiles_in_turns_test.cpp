@@ -265,8 +265,8 @@ TEST(TilesInTurns, NoSpillsAndProductsAreNotWaitedFor) {
     const std::vector<ArgType> types{matrix, matrix, matrix, bias, number, number, number};
     const KernelImage image = kernel_of().compile(types, options_of(p), "sm_90a");
     EXPECT_TRUE(has_line(image, kInTurns));
-    EXPECT_NE(image.ptx.find("setmaxnreg.inc.sync.aligned.u32 240"), std::string::npos);
-    EXPECT_NE(image.ptx.find("setmaxnreg.dec.sync.aligned.u32 24"), std::string::npos);
+    EXPECT_NE(image.ptx.find("setmaxnreg.inc.sync.aligned.u32 232"), std::string::npos);
+    EXPECT_NE(image.ptx.find("setmaxnreg.dec.sync.aligned.u32 40"), std::string::npos);
     const PtxasRun run = assemble(image.ptx, "sm_90a");
     EXPECT_EQ(run.status, 0) << run.log;
     EXPECT_FALSE(spills(run)) << run.log;
