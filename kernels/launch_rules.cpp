@@ -135,7 +135,7 @@ constexpr int64_t kMostBefore = 15;
 
 // Whether there are words for the pieces of all rows: kept_pieces() of row_pieces.py.
 bool keeps_pieces(const BoundCall& call, const Config& config) {
-  constexpr int64_t kMostPieces = (Workspace::kCounters - 2) / 6;
+  constexpr int64_t kMostPieces = (Workspace::kCounters - 2) / 7;
   return config["ROWS"] == 0 &&
          call.extent("rows") * ceil_div(call.extent("cols") + kMostBefore, config["PIECE"]) <= kMostPieces;
 }

@@ -297,8 +297,8 @@ def shared_row(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, weight_ptr, bia
         weight = load_vector(weight_ptr, at, mask)
         bias = load_vector(bias_ptr, at, mask)
     x, y, z = moments_of_piece(h, mask, elements_of_pieces(row, x_stride, cols, piece, PIECE, UNIT), CENTER)
-    tell_piece(counters_ptr, row, piece, pieces, x, y, z, 0.0, NUMBERS)
-    done, xs, ys, zs, _ = told_of_row(counters_ptr, row, pieces, NUMBERS, LIST)
+    tell_piece(counters_ptr, row, piece, pieces, x, y, z, 0.0, 0.0, NUMBERS)
+    done, xs, ys, zs, _, _ = told_of_row(counters_ptr, row, pieces, NUMBERS, LIST)
     ended = end_of_piece(counters_ptr, row, piece, pieces, done, NUMBERS)
     if done:
         if not EARLY:
@@ -314,7 +314,7 @@ def shared_row(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, weight_ptr, bia
                 h, at, mask = load_piece(x_ptr, residual_ptr, row, number % pieces, x_stride, residual_stride, cols, PIECE, UNIT)
                 weight = load_vector(weight_ptr, at, mask)
                 bias = load_vector(bias_ptr, at, mask)
-                _, xs, ys, zs, _ = told_of_row(counters_ptr, row, pieces, NUMBERS, LIST)
+                _, xs, ys, zs, _, _ = told_of_row(counters_ptr, row, pieces, NUMBERS, LIST)
                 reference, offset, squares = moments_of_row(xs, ys, zs, row, pieces, x_stride, cols, CENTER, PIECE, LIST, UNIT)
                 finish_piece(out_ptr, sum_ptr, scale_ptr, h, weight, bias, at, mask, row, out_stride, sum_stride, cols, eps, reference,
                              offset, squares, CENTER, WEIGHT, BIAS, ACTIVATION, L2, UNIT)

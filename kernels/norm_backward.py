@@ -28,8 +28,7 @@ from tiles import (NARROW, NARROW_TILES, SHARED_PIECES, add_pairs, columns, exte
                    shares_pieces, sums_of_rows, warp_sums, without_negative)
 
 IN_SHARED = 4  # stages from which on registers hold fewer rows than run ahead
-FEW = 32  # rows whose columns are divided, at most, and room for so many rows of a class of launches
-ROOM = tl.constexpr(128)
+FEW = 32  # rows whose columns are divided, at most
 BEGUN = tl.constexpr(0x10000)  # in a counter of programs: one that has begun, or goes before all have begun
 
 
@@ -378,39 +377,59 @@ def row_in_pieces(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsu
 
 
 @triton.jit
-def sums_of_piece(dy_ptr, x_ptr, weight, row, col, x_stride, dy_stride, cols, CENTER: tl.constexpr, WEIGHT: tl.constexpr):
-    """The reference of a row, and sums_about() it of a piece."""
+def sums_of_piece(dy_ptr, x_ptr, weight, row, piece, x_stride, dy_stride, cols, CENTER: tl.constexpr, WEIGHT: tl.constexpr,
+                  PIECE: tl.constexpr):
+    """A reference within the piece of a row, as others may store what takes the place of theirs, and sums_about() it."""
+    col = piece * PIECE + tl.arange(0, PIECE)
     x, _, g = load_rows(x_ptr, dy_ptr, weight, row, col, col < cols, x_stride, dy_stride, WEIGHT)
     reference = 0.0
     if CENTER:
-        reference = middle_of_three(x_ptr, row, x_stride, row >= 0, cols)
+        reference = middle_of_three(x_ptr + piece * PIECE, row, x_stride, row >= 0, tl.minimum(cols - piece * PIECE, PIECE))
         x = tl.where(col < cols, x - reference, 0.0)
     squares, products, total, total_g = tl.reduce((x * x, g * x, x, g), 0, add_four)
     return reference, squares, products, total, total_g
 
 
 @triton.jit
-def finish_piece(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, references, piece, dx_stride, dy_stride,
+def sums_of_row(squares, products, totals, totals_g, references, reference, pieces, cols, CENTER: tl.constexpr, PIECE: tl.constexpr,
+                LIST: tl.constexpr):
+    """What sums_about() a reference would give, from the sums of the pieces about references of their own."""
+    piece = tl.arange(0, LIST)
+    if CENTER:
+        count = tl.minimum(cols - piece * PIECE, PIECE).to(tl.float32)
+        distance = references - reference
+        squares += distance * (2.0 * totals + count * distance)
+        products += distance * totals_g
+        totals += count * distance
+    there = piece < pieces
+    squares, products, total, total_g = tl.reduce((tl.where(there, squares, 0.0), tl.where(there, products, 0.0),
+                                                   tl.where(there, totals, 0.0), tl.where(there, totals_g, 0.0)), 0, add_four)
+    if not CENTER:
+        total = 0.0
+        total_g = 0.0
+    return squares, products, total, total_g
+
+
+@triton.jit
+def finish_piece(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, piece, dx_stride, dy_stride,
                  x_stride, dsum_stride, rows, cols, eps, counters_ptr, CENTER: tl.constexpr, PIECE: tl.constexpr,
                  NUMBERS: tl.constexpr, LIST: tl.constexpr):
     """A piece of dx, of dweight and of dbias, when all programs have told their sums."""
     WEIGHT: tl.constexpr = weight_ptr is not None
     pieces = tl.num_programs(0)
-    there = tl.arange(0, LIST) < pieces
     col = piece * PIECE + tl.arange(0, PIECE)
     mask = col < cols
     weight = load_vector(weight_ptr, col, mask)
     dweight = tl.zeros([PIECE], tl.float32)
     dbias = tl.zeros([PIECE], tl.float32)
     for row in range(rows):
-        _, squares, products, total, total_g = told_of_row(counters_ptr, row, pieces, NUMBERS, LIST)
-        squares, products, total, total_g = tl.reduce((tl.where(there, squares, 0.0), tl.where(there, products, 0.0),
-                                                       tl.where(there, total, 0.0), tl.where(there, total_g, 0.0)), 0, add_four)
-        if not CENTER:
-            total = 0.0
-            total_g = 0.0
+        _, squares, products, totals, totals_g, references = told_of_row(counters_ptr, row, pieces, NUMBERS, LIST)
+        reference = 0.0
+        if CENTER:
+            reference = tl.sum(tl.where(tl.arange(0, LIST) == piece, references, 0.0), axis=0)
+        squares, products, total, total_g = sums_of_row(squares, products, totals, totals_g, references, reference, pieces, cols,
+                                                        CENTER, PIECE, LIST)
         offset, mean_g, r, along = statistics(total, total_g, squares, products, cols, eps)
-        reference = tl.sum(tl.where(tl.arange(0, ROOM) == row, references, 0.0), axis=0)
         x, dy, g = load_rows(x_ptr, dy_ptr, weight, row.to(tl.int64), col, mask, x_stride, dy_stride, WEIGHT)
         n = (x - reference) * r - offset * r
         store_gradient(dx_ptr, dsum_ptr, n, g, r, along, mean_g, row.to(tl.int64), col, mask, dx_stride, dsum_stride)
@@ -424,31 +443,29 @@ def finish_piece(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum
 def shared_rows(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, dx_stride, dy_stride, x_stride, dsum_stride,
                 rows, cols, eps, counters_ptr, CENTER: tl.constexpr, PIECE: tl.constexpr, LIST: tl.constexpr):
     """A piece of the columns of all rows, and for the last program the pieces that others have left."""
-    NUMBERS: tl.constexpr = 4 if CENTER else 2
+    NUMBERS: tl.constexpr = 5 if CENTER else 2
     WEIGHT: tl.constexpr = weight_ptr is not None
     piece = tl.program_id(0)
     pieces = tl.num_programs(0)
     col = piece * PIECE + tl.arange(0, PIECE)
     weight = load_vector(weight_ptr, col, col < cols)
-    references = tl.zeros([ROOM], tl.float32)  # of the rows: where dx takes the place of x they are read no more
     for row in range(rows):
         begin_row(counters_ptr, row, pieces, NUMBERS)
-        reference, squares, products, total, total_g = sums_of_piece(dy_ptr, x_ptr, weight, row.to(tl.int64), col, x_stride, dy_stride,
-                                                                     cols, CENTER, WEIGHT)
-        tell_piece(counters_ptr, row, piece, pieces, squares, products, total, total_g, NUMBERS)
-        references = tl.where(tl.arange(0, ROOM) == row, reference, references)
+        reference, squares, products, total, total_g = sums_of_piece(dy_ptr, x_ptr, weight, row.to(tl.int64), piece, x_stride,
+                                                                     dy_stride, cols, CENTER, WEIGHT, PIECE)
+        tell_piece(counters_ptr, row, piece, pieces, squares, products, total, total_g, reference, NUMBERS)
     done = True
     for row in range(rows):
-        of_row, _, _, _, _ = told_of_row(counters_ptr, row, pieces, NUMBERS, LIST)
+        of_row, _, _, _, _, _ = told_of_row(counters_ptr, row, pieces, NUMBERS, LIST)
         done = done & of_row
     if done:
-        finish_piece(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, references, piece, dx_stride, dy_stride,
+        finish_piece(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, piece, dx_stride, dy_stride,
                      x_stride, dsum_stride, rows, cols, eps, counters_ptr, CENTER, PIECE, NUMBERS, LIST)
     ended = end_of_piece(counters_ptr, 0, piece, pieces, done, NUMBERS)
     if ended > 1:
         for other in range(pieces):
             if is_left(counters_ptr, 0, other, pieces, NUMBERS):
-                finish_piece(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, references, other, dx_stride,
+                finish_piece(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, other, dx_stride,
                              dy_stride, x_stride, dsum_stride, rows, cols, eps, counters_ptr, CENTER, PIECE, NUMBERS, LIST)
     if ended > 0:
         set_back(counters_ptr, rows, pieces, NUMBERS)

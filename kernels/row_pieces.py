@@ -15,7 +15,7 @@ import triton.language as tl
 # Words that programs exchange through memory, at most.
 MOST_WORDS = 16382
 # Where a piece has up to MOST_NUMBERS of them: pieces of all rows together. (launch_rules.cpp has the like.)
-MOST_NUMBERS = 4
+MOST_NUMBERS = 5
 MOST_PIECES = MOST_WORDS // (MOST_NUMBERS + 2)
 ROWS_OF_CLASS = 4  # the rows of launches that tuning does not tell apart differ by this factor at most
 # Elements that a row of a tile may have before its first column, at most.
@@ -104,9 +104,10 @@ def end_of_program(counters_ptr, programs, words):
 
 @triton.jit
 def clear_words(counters_ptr, words):
+    """Atomically, as programs end without a release: each has seen its own words told, so that nothing of it comes later."""
     for first in range(0, words + 2, 1024):
         at = first + tl.arange(0, 1024)
-        tl.store(counters_ptr + at, tl.zeros([1024], tl.int32), mask=at < words + 2)
+        tl.atomic_xchg(counters_ptr + at, tl.zeros([1024], tl.int32), mask=at < words + 2, sem="relaxed")
 
 
 @triton.jit
@@ -129,7 +130,7 @@ def begin_piece(counters_ptr, pieces, NUMBERS: tl.constexpr):
 
 
 @triton.jit
-def tell_piece(counters_ptr, row, piece, pieces, a, b, c, d, NUMBERS: tl.constexpr):
+def tell_piece(counters_ptr, row, piece, pieces, a, b, c, d, e, NUMBERS: tl.constexpr):
     """NUMBERS of these."""
     first = words_of(row, pieces, NUMBERS) + piece
     tell(counters_ptr, first, a)
@@ -139,6 +140,8 @@ def tell_piece(counters_ptr, row, piece, pieces, a, b, c, d, NUMBERS: tl.constex
         tell(counters_ptr, first + 2 * pieces, c)
     if NUMBERS > 3:
         tell(counters_ptr, first + 3 * pieces, d)
+    if NUMBERS > 4:
+        tell(counters_ptr, first + 4 * pieces, e)
 
 
 @triton.jit
@@ -150,30 +153,34 @@ def look(counters_ptr, row, pieces, NUMBERS: tl.constexpr, LIST: tl.constexpr):
     b = a
     c = a
     d = a
+    e = a
     if NUMBERS > 1:
         b = load_words(counters_ptr, first + pieces, pieces, LIST)
     if NUMBERS > 2:
         c = load_words(counters_ptr, first + 2 * pieces, pieces, LIST)
     if NUMBERS > 3:
         d = load_words(counters_ptr, first + 3 * pieces, pieces, LIST)
+    if NUMBERS > 4:
+        e = load_words(counters_ptr, first + 4 * pieces, pieces, LIST)
     begun = tl.load(counters_ptr + 2 + first + (NUMBERS + 1) * pieces, volatile=True)
-    missing = (a == 0) | (b == 0) | (c == 0) | (d == 0)
-    return a, b, c, d, tl.max(tl.where(begun < pieces, 2, missing.to(tl.int32)), axis=0)
+    missing = (a == 0) | (b == 0) | (c == 0) | (d == 0) | (e == 0)
+    return a, b, c, d, e, tl.max(tl.where(begun < pieces, 2, missing.to(tl.int32)), axis=0)
 
 
 @triton.jit
 def told_of_row(counters_ptr, row, pieces, NUMBERS: tl.constexpr, LIST: tl.constexpr):
     """Whether all of a row's numbers are told, and they (a NaN behind them)."""
-    a, b, c, d, missing = look(counters_ptr, row, pieces, NUMBERS, LIST)
+    a, b, c, d, e, missing = look(counters_ptr, row, pieces, NUMBERS, LIST)
     looked = 0
     while (missing > 0) & (looked < PATIENCE):
         looked += missing - 1
-        a, b, c, d, missing = look(counters_ptr, row, pieces, NUMBERS, LIST)
+        a, b, c, d, e, missing = look(counters_ptr, row, pieces, NUMBERS, LIST)
     a = a.to(tl.float32, bitcast=True)
     b = b.to(tl.float32, bitcast=True)
     c = c.to(tl.float32, bitcast=True)
     d = d.to(tl.float32, bitcast=True)
-    return missing == 0, a, b, c, d
+    e = e.to(tl.float32, bitcast=True)
+    return missing == 0, a, b, c, d, e
 
 
 @triton.jit

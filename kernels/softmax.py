@@ -197,8 +197,8 @@ def shared_row(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask_st
     else:
         high = tl.maximum(tl.max(x, axis=0), LOWEST)
         total = tl.sum(exp_from(x, high), axis=0)
-    tell_piece(counters_ptr, row, piece, pieces, high, total, 0.0, 0.0, 2)
-    done, highs, totals, _, _ = told_of_row(counters_ptr, row, pieces, 2, LIST)
+    tell_piece(counters_ptr, row, piece, pieces, high, total, 0.0, 0.0, 0.0, 2)
+    done, highs, totals, _, _, _ = told_of_row(counters_ptr, row, pieces, 2, LIST)
     ended = end_of_piece(counters_ptr, row, piece, pieces, done, 2)
     if done:
         finish_piece(out_ptr, bias_ptr, x, at, mask, row, out_stride, scale, highs, totals, pieces, KIND, LIST, UNIT)
@@ -208,7 +208,7 @@ def shared_row(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask_st
             if is_left(counters_ptr, row, number % pieces, pieces, 2):
                 x, at, mask = load_piece(x_ptr, mask_ptr, row, number % pieces, x_stride, mask_stride, cols, mask_rows, queries,
                                          CAUSAL, PIECE, UNIT)
-                _, highs, totals, _, _ = told_of_row(counters_ptr, row, pieces, 2, LIST)
+                _, highs, totals, _, _, _ = told_of_row(counters_ptr, row, pieces, 2, LIST)
                 finish_piece(out_ptr, bias_ptr, x, at, mask, row, out_stride, scale, highs, totals, pieces, KIND, LIST, UNIT)
     if ended > 0:
         set_back(counters_ptr, rows, pieces, 2)

@@ -102,8 +102,8 @@ def shared_row(dx_ptr, dout_ptr, out_ptr, dx_stride, dout_stride, out_stride, ro
     row, piece = begin_piece(counters_ptr, pieces, 1)
     dout, out, at = load_piece(dout_ptr, out_ptr, row, piece, dout_stride, out_stride, cols, PIECE)
     total = tl.sum(term(dout, out, LOG), axis=0)
-    tell_piece(counters_ptr, row, piece, pieces, total, 0.0, 0.0, 0.0, 1)
-    done, totals, _, _, _ = told_of_row(counters_ptr, row, pieces, 1, LIST)
+    tell_piece(counters_ptr, row, piece, pieces, total, 0.0, 0.0, 0.0, 0.0, 1)
+    done, totals, _, _, _, _ = told_of_row(counters_ptr, row, pieces, 1, LIST)
     ended = end_of_piece(counters_ptr, row, piece, pieces, done, 1)
     if done:
         finish_piece(dx_ptr, dout, out, at, row, dx_stride, cols, totals, pieces, LOG, LIST)
@@ -112,7 +112,7 @@ def shared_row(dx_ptr, dout_ptr, out_ptr, dx_stride, dout_stride, out_stride, ro
             row = number // pieces
             if is_left(counters_ptr, row, number % pieces, pieces, 1):
                 dout, out, at = load_piece(dout_ptr, out_ptr, row, number % pieces, dout_stride, out_stride, cols, PIECE)
-                _, totals, _, _, _ = told_of_row(counters_ptr, row, pieces, 1, LIST)
+                _, totals, _, _, _, _ = told_of_row(counters_ptr, row, pieces, 1, LIST)
                 finish_piece(dx_ptr, dout, out, at, row, dx_stride, cols, totals, pieces, LOG, LIST)
     if ended > 0:
         set_back(counters_ptr, rows, pieces, 1)
