@@ -104,10 +104,11 @@ def end_of_program(counters_ptr, programs, words):
 
 @triton.jit
 def clear_words(counters_ptr, words):
-    """Atomically, as programs end without a release: each has seen its own words told, so that nothing of it comes later."""
+    """Atomically, as programs end without a release: each has seen its own words told, so that nothing of it comes later. No result
+    is waited for, as an exchange's would be."""
     for first in range(0, words + 2, 1024):
         at = first + tl.arange(0, 1024)
-        tl.atomic_xchg(counters_ptr + at, tl.zeros([1024], tl.int32), mask=at < words + 2, sem="relaxed")
+        tl.atomic_and(counters_ptr + at, tl.zeros([1024], tl.int32), mask=at < words + 2, sem="relaxed")
 
 
 @triton.jit
