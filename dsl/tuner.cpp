@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <span>
 #include <thread>
 
 #include "codegen/compile.h"
@@ -124,9 +125,10 @@ class Tuning {
     std::vector<const TuningResult*> failed;
     for (const TuningResult& r : report_.results)
       if (r.status == TuningResult::Status::Failed) failed.push_back(&r);
-    if (failed.empty() || failed.size() == candidates_.size()) return;
+    const size_t tried = launch_.device.info().emulator ? candidates_.size() : report_.results.size();
+    if (failed.empty() || failed.size() == tried) return;
     std::string text = fmt::format("kernel '{}': {} of {} configurations do not work and are left out",
-                                   launch_.state.name(), failed.size(), candidates_.size());
+                                   launch_.state.name(), failed.size(), tried);
     for (size_t i = 0; i < failed.size() && i < kMaxNamed; ++i)
       text += fmt::format("\n  {}: {}", failed[i]->config, failed[i]->reason.substr(0, failed[i]->reason.find('\n')));
     if (failed.size() > kMaxNamed) text += fmt::format("\n  ... and {} more", failed.size() - kMaxNamed);
@@ -180,7 +182,8 @@ class Tuning {
     choose(best ? *best : best_predicted());
   }
 
-  // Leaves one of the candidates that become the same code, and of all the model's best few; the incumbent stays.
+  // Leaves one of the candidates that become the same code, and puts the model's best few, with the incumbent, ahead of
+  // the others that work, which are the reserve.
   void shorten(const std::string& incumbent) {
     std::map<std::string, std::string> first;
     for (const Candidate& c : candidates_)
@@ -192,10 +195,13 @@ class Tuning {
     });
     const size_t most = most_timed(), near = most_timed_by_prediction();
     size_t place = 0;
-    std::erase_if(candidates_, [&](const Candidate& c) {
+    const auto rest = std::stable_partition(candidates_.begin(), candidates_.end(), [&](const Candidate& c) {
       const size_t at = place++;
-      return c.id != incumbent && ((most > 0 && at >= most) || at >= near);
+      return c.id == incumbent || ((most == 0 || at < most) && at < near);
     });
+    const auto works = [](const Candidate& c) { return std::isfinite(c.predicted_us); };
+    reserve_ = size_t(std::count_if(rest, candidates_.end(), works));
+    candidates_.erase(std::stable_partition(rest, candidates_.end(), works), candidates_.end());
   }
 
   /// 0: all.
@@ -256,7 +262,7 @@ class Tuning {
       rows = known();
       if (launch_.state.store) search_options.incumbent = launch_.state.store->winner(report_.problem).value_or("");
     }
-    if (rows.size() < candidates_.size()) {
+    if (rows.size() < candidates_.size() - reserve_) {
       rank_candidates();
       shorten(search_options.incumbent);
     } else {
@@ -271,6 +277,7 @@ class Tuning {
     if (shared) search_options.end = SearchOptions::End::Compare;
     std::vector<const Candidate*> all;
     for (const Candidate& c : candidates_) all.push_back(&c);
+    search_options.reserve = reserve_;
     SearchOutcome outcome = search_among(all, rows, search_options);
     workers_.clear();
     report_.results = std::move(outcome.results);
@@ -363,7 +370,7 @@ class Tuning {
   std::vector<const Candidate*> without_result() {
     const std::vector<TuningResult> rows = known();
     std::vector<const Candidate*> open;
-    for (const Candidate& c : candidates_)
+    for (const Candidate& c : std::span(candidates_).first(candidates_.size() - reserve_))
       if (std::ranges::none_of(rows, [&](const TuningResult& r) { return r.config == c.id; })) open.push_back(&c);
     return open;
   }
@@ -516,6 +523,7 @@ class Tuning {
   const TuneOptions& how_;
 
   std::vector<Candidate> candidates_;
+  size_t reserve_ = 0;  ///< of the candidates the last ones, which are timed in the place of others that do not work
   bool takes_long_ = false;                                 ///< by the model, whatever the candidate
   std::vector<std::pair<std::string, std::string>> twins_;  ///< candidates and those that were timed in their place
   BufferCopies copies_;                                     ///< on other devices; outlive the workers

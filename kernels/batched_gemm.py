@@ -9,14 +9,14 @@ products together.
 import triton
 import triton.language as tl
 
-from gemm import corner, even, multiply, place
-from gemm_tiles import best_extent, row_class, stages_of
+from gemm import corner, even, multiply, once, place
+from gemm_tiles import best_extent, in_turns, row_class, stages_of
 from tiles import activate, inside
 
 
-def tile(m, n, k, warps, stages, programs=0, swap=False):
-    blocks = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "PROGRAMS": programs, "SWAP": swap}
-    return triton.Config(blocks, num_warps=warps, num_stages=stages)
+def tile(m, n, k, warps, stages, programs=0, swap=False, turns=False):
+    how = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "PROGRAMS": programs, "SWAP": swap, "TURNS": turns}
+    return triton.Config(how, num_warps=warps, num_stages=stages)
 
 
 def configs():
@@ -43,15 +43,18 @@ def adapted(batch, M, N):
     found = []
     for width, warps, most, at_once in [(64, 4, 128, 2), (128, 8, 256, 1)]:
         if width < 2 * N:
-            rows = min(most, best_extent(N, M, width, 56, 24, products=batch))
+            rows = best_extent(N, M, width, 56, 24, 1, batch, most)
             stages = stages_of(rows, width)
             found.append(tile(rows, width, 64, warps, stages, 0, True))
-            found.append(tile(rows, width, 64, warps, max(2, (stages - 1) // at_once), at_once, True))
+            found.append(tile(rows, width, 64, warps, max(2, stages // at_once), at_once, True))
         if width < 2 * M:
-            columns = min(most, best_extent(M, N, width, 48, 24, products=batch))
+            columns = best_extent(M, N, width, 48, 24, 1, batch, most)
             stages = stages_of(width, columns)
             found.append(tile(width, columns, 64, warps, stages))
-            found.append(tile(width, columns, 64, warps, max(2, (stages - 1) // at_once), at_once))
+            found.append(tile(width, columns, 64, warps, max(2, stages // at_once), at_once))
+    for rows, columns, stages, swap, blocks in in_turns(M, N, batch):
+        if blocks == 1:
+            found.append(tile(rows, columns, 64, 4, stages, 1, swap, True))
     return found
 
 
@@ -100,17 +103,20 @@ def product(program, out_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, out_stride, out_s
     "EVEN_M": even("M", "BLOCK_M"),
     "EVEN_N": even("N", "BLOCK_N"),
     "EVEN_K": even("K", "BLOCK_K"),
+    "program_loop": once("batch"),
 })
 @triton.jit
 def batched_gemm(out_ptr, a_ptr, b_ptr, bias_ptr, batch, M, N, K, out_stride, out_stride_1, a_stride, a_stride_1, a_stride_2, b_stride,
                  b_stride_1, b_stride_2, m_class, batch_class, EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
                  BLOCK_K: tl.constexpr, PROGRAMS: tl.constexpr, SWAP: tl.constexpr, EVEN_M: tl.constexpr, EVEN_N: tl.constexpr,
-                 EVEN_K: tl.constexpr):
-    """A program a tile if PROGRAMS is 0, else PROGRAMS programs for each multiprocessor, which go on from tile to tile."""
+                 EVEN_K: tl.constexpr, TURNS: tl.constexpr = False):
+    """A program a tile if PROGRAMS is 0, else PROGRAMS programs for each multiprocessor, which go on from tile to tile; TURNS: two
+    groups of warps take the tiles in turns."""
     if PROGRAMS == 0:
         product(tl.program_id(0), out_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, out_stride, out_stride_1, a_stride, a_stride_1, a_stride_2,
                 b_stride, b_stride_1, b_stride_2, EPILOGUE, BLOCK_M, BLOCK_N, BLOCK_K, SWAP, EVEN_M, EVEN_N, EVEN_K)
     else:
-        for program in tl.range(tl.program_id(0), batch * tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N), tl.num_programs(0)):
+        for program in tl.range(tl.program_id(0), batch * tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N), tl.num_programs(0),
+                                warp_specialize=True if TURNS else None):
             product(program, out_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, out_stride, out_stride_1, a_stride, a_stride_1, a_stride_2,
                     b_stride, b_stride_1, b_stride_2, EPILOGUE, BLOCK_M, BLOCK_N, BLOCK_K, SWAP, EVEN_M, EVEN_N, EVEN_K)

@@ -451,8 +451,16 @@ Kernel tuned_as_gemm(const Kernel& kernel) {
   auto even = [](const char* param, const char* extent, const char* block) {
     return Heuristic{param, [=](const LaunchArgs& args) { return args.integer(extent) % args.integer(block) == 0; }};
   };
-  return kernel.autotune(tuning).heuristics(
-      {even("EVEN_M", "M", "BLOCK_M"), even("EVEN_N", "N", "BLOCK_N"), even("EVEN_K", "K", "BLOCK_K")});
+  auto once = [](const LaunchArgs& args) -> Constexpr {
+    auto tiles = [&](const char* extent, const char* block) {
+      return Sums::ceil_div(args.integer(extent), args.integer(block));
+    };
+    return int64_t(tiles("M", "BLOCK_M") * tiles("N", "BLOCK_N") <= kProcessors);
+  };
+  return kernel.autotune(tuning).heuristics({even("EVEN_M", "M", "BLOCK_M"),
+                                             even("EVEN_N", "N", "BLOCK_N"),
+                                             even("EVEN_K", "K", "BLOCK_K"),
+                                             {"program_loop", once}});
 }
 
 }  // namespace detail

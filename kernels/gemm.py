@@ -25,7 +25,7 @@ programs share the last two rounds evenly, so that one goes on in the midst of a
 import triton
 import triton.language as tl
 
-from gemm_tiles import configs, fitting
+from gemm_tiles import PROCESSORS, configs, fitting
 from shares import leave, wait_for_shares
 from tiles import inside
 
@@ -76,6 +76,13 @@ def gelu_tanh_fast(acc):
 
 def even(extent, block):
     return lambda args: args[extent] % args[block] == 0
+
+
+def once(batch=None):
+    """The option program_loop: none where each tile has a multiprocessor for itself anyway, so that all of the shared memory is free
+    for results behind the product's loop."""
+    return lambda args: 1 if (args[batch] if batch else 1) * triton.cdiv(args["M"], args["BLOCK_M"]) * triton.cdiv(
+        args["N"], args["BLOCK_N"]) <= PROCESSORS else 0
 
 
 # ---- The kernel.
@@ -433,6 +440,7 @@ def streamed_product(c_ptr, a_ptr, b_ptr, bias_ptr, partials_ptr, counters_ptr, 
     "EVEN_M": even("M", "BLOCK_M"),
     "EVEN_N": even("N", "BLOCK_N"),
     "EVEN_K": even("K", "BLOCK_K"),
+    "program_loop": once(),
 })
 @triton.jit
 def gemm(c_ptr, a_ptr, b_ptr, bias_ptr, M, N, K, stride_am, stride_ak, stride_bk, stride_bn, stride_cm, stride_cn, m_class,

@@ -32,8 +32,8 @@ def configs():
     for n, stages in [(192, 4), (192, 3), (224, 3)]:
         found.append(tile(128, n, 64, 8, stages, 8, 1))
     for m, n, k, warps, stages in [
-        (128, 256, 64, 8, 4), (256, 128, 64, 8, 3), (256, 128, 64, 8, 4), (128, 128, 64, 4, 2), (128, 128, 64, 4, 3),
-        (128, 128, 64, 4, 4), (128, 128, 64, 8, 3), (128, 128, 64, 8, 4), (128, 128, 32, 4, 4), (128, 256, 32, 8, 4), (256, 128, 32, 8, 4),
+        (256, 128, 64, 8, 3), (128, 128, 64, 4, 2), (128, 128, 64, 4, 3), (128, 128, 64, 4, 4), (128, 128, 64, 8, 3), (128, 128, 64, 8, 4),
+        (128, 128, 32, 4, 4), (128, 256, 32, 8, 4), (256, 128, 32, 8, 4),
         (128, 160, 64, 8, 5), (64, 256, 64, 4, 3), (64, 256, 64, 4, 4), (256, 64, 64, 4, 4), (128, 64, 64, 4, 4), (64, 128, 64, 4, 4),
         (64, 128, 64, 4, 8), (64, 96, 128, 4, 4), (64, 64, 64, 4, 4), (64, 64, 64, 4, 3), (64, 64, 128, 4, 3), (64, 32, 128, 4, 4),
         (64, 32, 128, 4, 8), (64, 64, 32, 2, 4), (64, 32, 32, 2, 4), (128, 32, 32, 4, 4), (32, 32, 32, 1, 3)
@@ -174,17 +174,17 @@ def streamed(M, N, K):
     return found
 
 
-# What the stages of a tile may take of a block's shared memory, and sums of a tile that four warps have registers for: of the
+# What the slots of a tile may take of a block's shared memory, and sums of a tile that four warps have registers for: of the
 # transposed product, and of the other one, where products of more than 256 columns, which take two instructions, are slow.
-ROOM = 225000
+ROOM = 231000
 MOST_SUMS = 18432
 MOST_SUMS_OF_ROWS = 16384
 
 
-def stages_of(rows, columns, most=10):
+def stages_of(rows, columns, most=10, results=0):
     """Stages of a K-step of 64 in 16-bit types that a block of so many rows of one operand and columns of the other has room
-    for."""
-    return max(2, min(most, ROOM // (128 * (rows + columns))))
+    for, beside so many bytes of results. The product under way has a slot, too."""
+    return max(2, min(most, (ROOM - results) // (128 * (rows + columns)) - 1))
 
 
 # Tiles that two blocks share, each of which brings half of B's columns for both: rows, columns, K-step, warps, stages, group,
@@ -207,13 +207,13 @@ def of_two_blocks(M, N, stride_a, stride_b):
     return found
 
 
-def best_extent(across, along, width, least, more, blocks=1, products=1):
+def best_extent(across, along, width, least, more, blocks=1, products=1, most=320):
     """The extent of tiles `width` wide that leaves least of the last round of tiles unused, of so many products and by clusters
-    of so many blocks: any multiple of 8 from `least` on that one instruction takes as columns of B, and multiples of 16 that
-    two take. A tile takes about the time of its extent and `more`."""
+    of so many blocks: any multiple of 8 from `least` to `most` that one instruction takes as columns of B, and multiples of 16
+    that two take. A tile takes about the time of its extent and `more`."""
     best = 0
     shortest = 0
-    for extent in list(range(least, 257, 8)) + [272, 288, 304, 320]:
+    for extent in [e for e in list(range(least, 257, 8)) + [272, 288, 304, 320] if e <= most]:
         tiles = products * triton.cdiv(along, extent) * triton.cdiv(across, width)
         time = triton.cdiv(tiles, clusters_at_once(blocks)) * (extent + more)
         if best == 0 or time < shortest:
@@ -263,6 +263,10 @@ def adapted(M, N):
         for width, warps, blocks in [(64, 4, 2), (128, 8, 2), (64, 4, 4), (128, 8, 4), (128, 4, 4)]:
             if (parts == 1 or blocks == 4) and (warps == 8 or rows * width <= MOST_SUMS):
                 found.append(tile(rows, width * blocks, 64, warps, stages_of(rows, width), 8, 0, 0, True, blocks=blocks))
+    # Two groups of four warps that have 128 columns of B each: the rows of A are read for more of them.
+    for blocks in [1, 2, 4]:
+        rows = best_extent(N, M, 256 * blocks, 64, 24, blocks, most=160)
+        found.append(tile(rows, 256 * blocks, 64, 8, stages_of(rows, 256), 8, 0, 0, True, blocks=blocks))
     for m, warps, blocks in [(64, 4, 1), (128, 8, 1), (128, 4, 2), (256, 8, 2), (256, 8, 1), (256, 4, 4)]:
         wide = m // blocks
         columns = best_extent(M, N, m, 64, 24, blocks)
@@ -271,6 +275,30 @@ def adapted(M, N):
             found.append(tile(m, columns, 64, warps, stages_of(wide, columns), 8, 0, blocks=blocks))
             if triton.cdiv(M, m) * triton.cdiv(N, columns) > clusters_at_once(blocks):
                 found.append(tile(m, columns, 64, warps, stages_of(wide, columns), 8, 1, blocks=blocks))
+    for rows, columns, stages, swap, blocks in in_turns(M, N):
+        found.append(tile(rows, columns, 64, 4, stages, 8, 1, 0, swap, blocks=blocks, turns=True))
+    return found
+
+
+# Tiles for two groups of warps in turns: columns of B of a transposed product, or rows of A, how many rows or columns registers have
+# room for the sums of, whether transposed, and blocks that share one.
+IN_TURNS = [(64, 256, True, 1), (64, 256, False, 1), (128, 192, True, 1), (128, 192, False, 1), (128, 192, True, 2)]
+
+
+def in_turns(M, N, products=1):
+    """Rows, columns, stages, whether transposed and blocks of tiles that suit the matrix where two groups of warps take them in turns:
+    the ends of one group's tiles are under the products of the other one, which counts most where K is short."""
+    found = []
+    for width, most, swap, blocks in IN_TURNS:
+        across = N if swap else M
+        along = M if swap else N
+        extent = best_extent(across, along, width * blocks, 64, 8, blocks, products, most)
+        if width < 2 * across and products * triton.cdiv(across, width * blocks) * triton.cdiv(along, extent) > clusters_at_once(blocks):
+            stages = stages_of(width, extent, 10, 2 * width * extent)
+            if swap:
+                found.append((extent, width * blocks, stages, True, blocks))
+            else:
+                found.append((width, extent, stages, False, blocks))
     return found
 
 

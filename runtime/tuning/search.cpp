@@ -106,39 +106,15 @@ class Search {
       : configs_(configs), predicted_(predicted_us), prepare_(prepare), finished_(finished), options_(options) {}
 
   SearchOutcome run(const std::vector<TuningResult>& known) {
-    out_.results.resize(configs_.size());
-    std::vector<size_t> todo, put_off;
-    for (size_t i = 0; i < configs_.size(); ++i) {
-      auto it = std::find_if(known.begin(), known.end(), [&](const auto& r) { return r.config == configs_[i]; });
-      if (it == known.end() && i < options_.surely_spills.size() && !options_.surely_spills[i].empty()) {
-        out_.results[i].status = Status::Spilled;
-        out_.results[i].reason = options_.surely_spills[i];
-        put_off.push_back(i);
-      } else if (it == known.end()) {
-        todo.push_back(i);
-      } else {
-        out_.results[i] = *it;
-      }
-    }
-    left_ = todo.size() + put_off.size();
-    for (size_t i : put_off) measure(i, {out_.results[i], {}}, 0);
-    {
-      Preparation preparation(todo, prepare_, options_.compile_threads, options_.turn);
-      std::exception_ptr error;
-      auto work = [&](int worker) {
-        try {
-          while (auto next = preparation.take()) measure(next->first, std::move(next->second), worker);
-        } catch (...) {
-          preparation.end();
-          std::lock_guard lock(mutex_);
-          if (!error) error = std::current_exception();
-        }
-      };
-      std::vector<std::thread> others;
-      for (int w = 1; w < options_.workers; ++w) others.emplace_back(work, w);
-      work(0);
-      for (std::thread& t : others) t.join();
-      if (error) std::rethrow_exception(error);
+    size_t begun = configs_.size() - std::min(options_.reserve, configs_.size());
+    measure_from(0, begun, known);
+    for (size_t replaced = 0; begun < configs_.size();) {
+      const size_t missing = count_missing() - replaced;
+      if (missing == 0) break;
+      const size_t end = std::min(begun + missing, configs_.size());
+      replaced += missing;
+      measure_from(begun, end, known);
+      begun = end;
     }
     if (options_.end == SearchOptions::End::Time) return std::move(out_);
     spilling_ = std::none_of(out_.results.begin(), out_.results.end(),
@@ -162,6 +138,48 @@ class Search {
   }
 
  private:
+  // Prepares and times the candidates from `begin` to `end` that are not known.
+  void measure_from(size_t begin, size_t end, const std::vector<TuningResult>& known) {
+    out_.results.resize(end);
+    std::vector<size_t> todo, put_off;
+    for (size_t i = begin; i < end; ++i) {
+      auto it = std::find_if(known.begin(), known.end(), [&](const auto& r) { return r.config == configs_[i]; });
+      if (it == known.end() && i < options_.surely_spills.size() && !options_.surely_spills[i].empty()) {
+        out_.results[i].status = Status::Spilled;
+        out_.results[i].reason = options_.surely_spills[i];
+        put_off.push_back(i);
+      } else if (it == known.end()) {
+        todo.push_back(i);
+      } else {
+        out_.results[i] = *it;
+      }
+    }
+    left_ = todo.size() + put_off.size();
+    for (size_t i : put_off) measure(i, {out_.results[i], {}}, 0);
+    Preparation preparation(todo, prepare_, options_.compile_threads, options_.turn);
+    std::exception_ptr error;
+    auto work = [&](int worker) {
+      try {
+        while (auto next = preparation.take()) measure(next->first, std::move(next->second), worker);
+      } catch (...) {
+        preparation.end();
+        std::lock_guard lock(mutex_);
+        if (!error) error = std::current_exception();
+      }
+    };
+    std::vector<std::thread> others;
+    for (int w = 1; w < options_.workers; ++w) others.emplace_back(work, w);
+    work(0);
+    for (std::thread& t : others) t.join();
+    if (error) std::rethrow_exception(error);
+  }
+
+  // How many candidates others may take the place of.
+  size_t count_missing() const {
+    return size_t(std::ranges::count_if(
+        out_.results, [](const TuningResult& r) { return r.status == Status::Failed || r.status == Status::Spilled; }));
+  }
+
   void measure(size_t i, PreparedCandidate candidate, int worker) {
     TuningResult& facts = candidate.facts;
     facts.config = configs_[i];

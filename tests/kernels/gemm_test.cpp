@@ -163,7 +163,7 @@ TEST(Gemm, EveryConfigurationCompiles) {
         }
         args.set("partials_ptr", {});
         const std::vector<Config> left = tuning.prune(tuning.configs, args);
-        EXPECT_TRUE(left.size() >= 1 && left.size() <= 64) << m << " x " << n << " x " << k << ": " << left.size();
+        EXPECT_TRUE(left.size() >= 1 && left.size() <= 72) << m << " x " << n << " x " << k << ": " << left.size();
         std::map<std::string, int64_t> orders;
         for (Config config : left) {
           EXPECT_EQ(config["PARTS"], 0);
@@ -227,6 +227,47 @@ TEST(Gemm, FewRowsHaveTilesForAllMultiprocessors) {
     EXPECT_TRUE(std::ranges::any_of(left, [&, columns = columns](const Config& c) { return c["BLOCK_N"] == columns; }))
         << m;
   }
+}
+
+// Where K is short or tiles are few: extents that leave least of the last round of tiles unused.
+TEST(Gemm, TilesSuitTheMatrix) {
+  const Kernel kernel = library_program("gemm.py").kernel("gemm");
+  const Autotune& tuning = *kernel.autotuning();
+  auto has = [&](std::tuple<int64_t, int64_t, int64_t> shape, auto expected) {
+    const auto [m, n, k] = shape;
+    LaunchArgs args;
+    args.set("M", m), args.set("N", n), args.set("K", k), args.set("partials_ptr", {});
+    args.set("stride_am", k), args.set("stride_ak", int64_t(1)), args.set("stride_bk", int64_t(1));
+    args.set("stride_bn", k);
+    return std::ranges::any_of(tuning.prune(tuning.configs, args), expected);
+  };
+  auto tile = [](int64_t rows, int64_t cols, bool swap, bool turns, int blocks) {
+    return [=](const Config& c) {
+      return c["BLOCK_M"] == rows && c["BLOCK_N"] == cols && c["SWAP"] == swap && c["TURNS"] == turns &&
+             c.num_ctas.value_or(1) == blocks;
+    };
+  };
+  EXPECT_TRUE(has({14400, 320, 320}, tile(128, 160, false, true, 1)));
+  EXPECT_TRUE(has({14400, 320, 320}, tile(184, 64, true, true, 1)));
+  EXPECT_TRUE(has({11272, 1024, 328}, tile(176, 256, true, true, 2)));
+  EXPECT_TRUE(has({390, 10240, 1064}, tile(136, 1024, true, false, 4)));
+  EXPECT_TRUE(has({430, 6144, 3200}, tile(88, 256, true, false, 1)));
+}
+
+// Few tiles run one on each multiprocessor, by code without a loop over programs; the same by text and by an epilogue
+// in C++.
+TEST(Gemm, LoopsOverProgramsWhereTilesAreMany) {
+  const Kernel text = library_program("gemm.py").kernel("gemm");
+  const auto typed = gemm_kernel("plain", [](Tile acc) { return acc; });
+  for (const Kernel& kernel : {text, typed.kernel()})
+    for (const auto& [m, n, few] : {std::tuple(256, 11008, true), {1024, 11008, false}}) {
+      std::vector<Arg> args(16, 4096);
+      for (int i : {0, 1, 2}) args[i] = Arg::pointer(1 << 20, Elem::F16, 0);
+      for (int i : {3, 14, 15}) args[i] = nullptr;
+      args[4] = m, args[5] = n, args[13] = m;
+      const LaunchOptions found = kernel.with_first_config(args, {});
+      EXPECT_EQ(found.program_loop, few ? 1 : 0) << m;
+    }
 }
 
 TEST(Gemm, NothingToDo) {

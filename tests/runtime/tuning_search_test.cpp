@@ -79,6 +79,27 @@ TEST(Search, HopelessOnesAreStoppedEarly) {
   EXPECT_EQ(out.results[2].status, Status::Timed);
 }
 
+// Those of the reserve are prepared in order, one for each that fails or spills, itself of the reserve or not.
+TEST(Search, ReserveTakesThePlaceOfWhatDoesNotWork) {
+  Bench b;
+  for (const char* config : {"spills", "slow", "broken", "also spills", "fast", "works", "left over"})
+    b.add(config, 100);
+  b.truth["slow"] = 110, b.truth["fast"] = 90, b.truth["left over"] = 50;
+  b.spills = {"spills", "also spills"}, b.broken = {"broken"};
+  b.options.reserve = 4;
+  SearchOutcome out = b.run();
+  ASSERT_EQ(out.results.size(), 6u);
+  EXPECT_EQ(out.results[size_t(out.best)].config, "fast");
+  EXPECT_FALSE(b.runs.contains("left over"));
+  EXPECT_TRUE(b.runs.contains("works"));
+  // What is known to spill is replaced too.
+  Bench again;
+  for (const char* config : {"spills", "slow", "fast"}) again.add(config, 100);
+  again.truth["fast"] = 90, again.spills = b.spills, again.options.reserve = 1;
+  EXPECT_EQ(again.run({out.results[0]}).best, 2);
+  EXPECT_FALSE(again.runs.contains("spills"));
+}
+
 TEST(Search, WhatIsReadyIsTimedWhileTheFirstIsPrepared) {
   std::latch timed(1);
   const std::vector<std::string> configs{"slow to compile", "ready"};
