@@ -151,7 +151,7 @@ constexpr unsigned kManyInstructions = 1 << 14, kLongLoops = 1 << 12;
 llvm::ModulePassManager optimizing(unsigned instructions) {
   const bool brief = instructions >= kManyInstructions;
   auto passes = in_order<llvm::FunctionPassManager>(
-      SimplifyBlocks(), promote(), llvm::EarlyCSEPass(), llvm::SCCPPass(), llvm::ReassociatePass(),
+      SimplifyBlocks(), promote(), ShareValues(), llvm::SCCPPass(), llvm::ReassociatePass(),
       over_loops(true, llvm::LICMPass(llvm::LICMOptions()), llvm::LoopRotatePass(),
                  llvm::LICMPass(llvm::LICMOptions())),
       SimplifyBlocks(), ShareSteps());
@@ -160,7 +160,7 @@ llvm::ModulePassManager optimizing(unsigned instructions) {
     passes.addPass(over_loops(false, llvm::IndVarSimplifyPass(), llvm::LoopDeletionPass(), llvm::LoopFullUnrollPass()));
   else
     passes.addPass(over_loops(false, llvm::LoopDeletionPass(), llvm::LoopFullUnrollPass()));
-  if (!brief) passes.addPass(llvm::EarlyCSEPass());
+  if (!brief) passes.addPass(ShareValues());
   passes.addPass(llvm::CorrelatedValuePropagationPass());
   if (!brief)
     passes.addPass(in_order<llvm::FunctionPassManager>(llvm::ADCEPass(), SimplifyBlocks(), llvm::LoopUnrollPass()));

@@ -21,8 +21,8 @@ using llvm::Instruction;
 
 bool is_shared(const Instruction& i) {
   if (const auto* call = llvm::dyn_cast<llvm::CallInst>(&i))
-    return call->doesNotAccessMemory() && call->doesNotThrow() && call->willReturn() && !call->isConvergent() &&
-           !call->isInlineAsm() && !call->getType()->isVoidTy();
+    return call->onlyReadsMemory() && call->doesNotThrow() && call->willReturn() && !call->isInlineAsm() &&
+           !call->getType()->isVoidTy();
   return i.isUnaryOp() || i.isBinaryOp() || i.isCast() ||
          llvm::isa<llvm::GetElementPtrInst, llvm::CmpInst, llvm::SelectInst, llvm::ExtractElementInst,
                    llvm::InsertElementInst, llvm::ShuffleVectorInst, llvm::ExtractValueInst, llvm::InsertValueInst>(i);
@@ -70,13 +70,14 @@ class Computations {
  public:
   explicit Computations(size_t most) : places_(llvm::NextPowerOf2(2 * most)) {}
 
-  /// An equal computation, or null, with `i` then added.
-  Instruction* find_or_add(Instruction& i) {
-    const uint64_t hash = hash_of(i);
+  /// An equal computation that was added for the same scope, or null, with `i` then added.
+  Instruction* find_or_add(Instruction& i, size_t scope) {
+    const uint64_t hash = mixed(hash_of(i), scope);
     size_t at = hash >> 7 & (places_.size() - 1);
     for (; places_[at].computation; at = (at + 1) & (places_.size() - 1))
-      if (places_[at].hash == hash && are_equal(*places_[at].computation, i)) return places_[at].computation;
-    places_[at] = {hash, &i};
+      if (places_[at].hash == hash && places_[at].scope == scope && are_equal(*places_[at].computation, i))
+        return places_[at].computation;
+    places_[at] = {hash, scope, &i};
     added_.push_back(at);
     return nullptr;
   }
@@ -89,6 +90,7 @@ class Computations {
  private:
   struct Place {
     uint64_t hash;
+    size_t scope;
     Instruction* computation;
   };
   std::vector<Place> places_;
@@ -104,26 +106,48 @@ void replace_by(Instruction& first, Instruction& again) {
   again.eraseFromParent();
 }
 
-/// What the computation gives, where that is known without it: constants may make it an identity, and words that were
-/// made of something are taken apart again. LLVM finds more where no operand is a constant, and nothing in tile code.
+/// Conditions may follow from one another, and from the ranges of indices.
+bool is_condition(const Instruction& i) {
+  return i.getType()->isIntegerTy(1) && (llvm::isa<llvm::ICmpInst, llvm::SelectInst>(i) || i.isBinaryOp());
+}
+
+/// What the computation gives, where that is known without it: constants may make it an identity, conditions may be
+/// known, and words that were made of something are taken apart again. LLVM finds more among other values, and nothing
+/// in tile code.
 llvm::Value* known_result(Instruction& i, const llvm::SimplifyQuery& query) {
   if (const auto* back = llvm::dyn_cast<llvm::BitCastInst>(&i))
     if (auto* there = llvm::dyn_cast<llvm::BitCastInst>(back->getOperand(0)))
       return there->getSrcTy() == back->getDestTy() ? there->getOperand(0) : nullptr;
   const auto is_constant = [](const llvm::Value* operand) { return llvm::isa<llvm::Constant>(operand); };
-  if (llvm::isa<llvm::CallInst>(i) || llvm::none_of(i.operand_values(), is_constant)) return nullptr;
+  if (llvm::isa<llvm::CallInst>(i) || (!is_condition(i) && llvm::none_of(i.operand_values(), is_constant)))
+    return nullptr;
   return llvm::simplifyInstruction(&i, query);
 }
 
-bool share_in(llvm::BasicBlock& block, Computations& known) {
+/// Where computations that are written alike give the same, by numbers that no other such part has: what reads memory
+/// until something may write, what threads do together until then and in one block, all else everywhere.
+struct Scopes {
+  size_t last = 0;
+  size_t memory = 0, block = 0;
+
+  size_t of(const Instruction& i) const {
+    const auto* call = llvm::dyn_cast<llvm::CallInst>(&i);
+    if (call && call->isConvergent()) return block;
+    return i.mayReadFromMemory() ? memory : 0;
+  }
+};
+
+bool share_in(llvm::BasicBlock& block, Computations& known, Scopes& scopes) {
   bool changed = false;
+  scopes.block = ++scopes.last;
   const llvm::SimplifyQuery query(block.getDataLayout());
   for (Instruction& i : llvm::make_early_inc_range(block)) {
+    if (i.mayWriteToMemory()) scopes.memory = scopes.block = ++scopes.last;
     if (!is_shared(i)) continue;
     if (llvm::Value* result = known_result(i, query)) {
       i.replaceAllUsesWith(result);
       i.eraseFromParent();
-    } else if (Instruction* const first = known.find_or_add(i)) {
+    } else if (Instruction* const first = known.find_or_add(i, scopes.of(i))) {
       replace_by(*first, i);
     } else {
       continue;
@@ -150,20 +174,26 @@ bool share_values(llvm::Function& function, const llvm::DominatorTree& dominator
   size_t instructions = 0;
   for (const llvm::BasicBlock& block : function) instructions += block.size();
   Computations known(instructions);
+  Scopes scopes;
   struct Visit {
     const llvm::DomTreeNode* node;
-    size_t known;  ///< computations of what dominates it
+    size_t known;   ///< computations of what dominates it
+    size_t memory;  ///< the scope of reads where the block ends that dominates it
   };
-  std::vector<Visit> visits{{dominators.getRootNode(), 0}};
+  std::vector<Visit> visits{{dominators.getRootNode(), 0, 0}};
   std::vector<llvm::BasicBlock*> order;
   bool changed = false;
   while (!visits.empty()) {
     const Visit visit = visits.back();
     visits.pop_back();
     known.shrink(visit.known);
-    order.push_back(visit.node->getBlock());
-    changed |= share_in(*order.back(), known);
-    for (const llvm::DomTreeNode* child : visit.node->children()) visits.push_back({child, known.size()});
+    llvm::BasicBlock& block = *visit.node->getBlock();
+    order.push_back(&block);
+    // On other ways to it something may write.
+    scopes.memory = block.getSinglePredecessor() ? visit.memory : ++scopes.last;
+    changed |= share_in(block, known, scopes);
+    for (const llvm::DomTreeNode* child : visit.node->children())
+      visits.push_back({child, known.size(), scopes.memory});
   }
   return remove_unused(order) || changed;
 }

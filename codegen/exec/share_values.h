@@ -9,8 +9,9 @@ class Function;
 namespace tegula {
 
 /// Each computation without effects is done once where the first one dominates the others, none that constants make an
-/// identity, and none whose result nobody uses. LLVM's EarlyCSE also looks at memory, branches, and all operands for
-/// identities, for several times the time; tile code has no memory of its own. Returns whether it changed anything.
+/// identity, and none whose result nobody uses. What reads memory is done once until something may write. LLVM's
+/// EarlyCSE also looks at stores, branches, and all operands for identities, for several times the time. Returns
+/// whether it changed anything.
 bool share_values(llvm::Function& function, const llvm::DominatorTree& dominators);
 
 }  // namespace tegula

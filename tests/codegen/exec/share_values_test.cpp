@@ -1,7 +1,8 @@
-// Common subexpressions in code for the emulator.
+// Common subexpressions in LLVM IR.
 #include <gtest/gtest.h>
 
 #include <map>
+#include <regex>
 #include <sstream>
 
 #include "codegen/compile.h"
@@ -71,6 +72,58 @@ TEST(ShareValues, BlocksComputeNothingTwiceAndNothingForNobody) {
   EXPECT_EQ(left.repeated(), 0) << stages["llvm-opt"];
   EXPECT_EQ(left.unused, 0) << stages["llvm-opt"];
 }
+
+// Columns repeat, which index arithmetic shows once a thread's elements are known; the places of a maximum are handed
+// from lane to lane twice.
+const char* kRepeats = R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def columns(out_ptr, x_ptr):
+    i = tl.arange(0, 2048)
+    tl.store(out_ptr + i, tl.load(x_ptr + i % 16))
+
+@triton.jit
+def columns_between(out_ptr, x_ptr):
+    i = tl.arange(0, 2048)
+    x = tl.load(x_ptr + i % 16)
+    tl.store(out_ptr + i, x)
+    tl.store(out_ptr + i + 2048, tl.load(x_ptr + i % 16))
+
+@triton.jit
+def larger(a, i, j, b, k, l):
+    return tl.where(a > b, a, b), tl.where(a > b, i, k), tl.where(a > b, j, l)
+
+@triton.jit
+def places(out_ptr, x_ptr):
+    i = tl.arange(0, 128)
+    x, first, second = tl.reduce((tl.load(x_ptr + i), i, i), 0, larger)
+    tl.store(out_ptr, first)
+    tl.store(out_ptr + 1, second)
+)";
+
+std::ptrdiff_t count_in_ptx(const std::string& kernel, const std::string& instruction) {
+  CompileOptions options;
+  options.target = *find_target("sm_90a");
+  Diagnostics diags;
+  const std::vector<ArgType> types{{Elem::I32, true, 16}, {Elem::I32, true, 16}};
+  const auto func = Program::parse(kRepeats, "repeats.py")
+                        .kernel(kernel)
+                        .tile_func(types, {.num_warps = 4, .dependent_launch = false});
+  const auto image = compile(*func, options, diags);
+  EXPECT_TRUE(image) << diags.render();
+  const std::regex pattern(instruction);
+  return image ? std::distance(std::sregex_iterator(image->ptx.begin(), image->ptx.end(), pattern), {}) : 0;
+}
+
+TEST(ShareValues, MemoryIsReadOnceUntilSomethingMayWrite) {
+  EXPECT_EQ(count_in_ptx("columns", "ld\\.global"), 1);
+  EXPECT_EQ(count_in_ptx("columns_between", "ld\\.global"), 2);
+}
+
+// Of 32 lanes by five exchanges; warps meet in shared memory.
+TEST(ShareValues, LanesExchangeNothingTwice) { EXPECT_EQ(count_in_ptx("places", "shfl\\.sync"), 2 * 5); }
 
 }  // namespace
 }  // namespace tegula
