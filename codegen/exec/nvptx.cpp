@@ -308,12 +308,13 @@ bool replace_special(llvm::Function& f, const HwInfo& row, const std::string& mo
   return true;
 }
 
-// Loads that no thread does give the values that they have where they are not done.
-void leave_out_absent_loads(llvm::Function& f, const Target& target) {
+// Loads that no thread does give the values that they have where they are not done; stores are gone.
+void leave_out_absent_accesses(llvm::Function& f, const Target& target) {
   std::string modifiers;
   const HwInfo* row = lower::hw_of_function(std::string_view(f.getName()), &modifiers);
-  if (!row || !f.isDeclaration() || f.use_empty() || row->effects != lower::Read || !row->assembly.starts_with('@'))
-    return;
+  if (!row || !f.isDeclaration() || f.use_empty() || !row->assembly.starts_with('@')) return;
+  const bool is_load = row->effects == lower::Read, is_store = f.getReturnType()->isVoidTy();
+  if (!is_load && !is_store) return;
   const Assembly assembly = assembly_of(*row, target, modifiers);
   const size_t results = assembly.num_results();
   const auto predicate = unsigned(std::find(row->args.begin(), row->args.end(), HwType::I1) - row->args.begin());
@@ -321,6 +322,10 @@ void leave_out_absent_loads(llvm::Function& f, const Target& target) {
     auto& call = *llvm::cast<llvm::CallInst>(user);
     const auto* done = llvm::dyn_cast<llvm::ConstantInt>(call.getArgOperand(predicate));
     if (!done || !done->isZero()) continue;
+    if (is_store) {
+      call.eraseFromParent();
+      continue;
+    }
     llvm::IRBuilder<> b(&call);
     llvm::Value* value = llvm::PoisonValue::get(call.getType());
     for (size_t i = results; i < assembly.constraints.size(); ++i) {
@@ -337,7 +342,7 @@ void leave_out_absent_loads(llvm::Function& f, const Target& target) {
 
 int insert_ptx(llvm::Module& module, const Target& target) {
   int ptx = target.ptx;
-  for (llvm::Function& f : module) leave_out_absent_loads(f, target);
+  for (llvm::Function& f : module) leave_out_absent_accesses(f, target);
   convert_uniform_bytes(module);
   for (llvm::Function& f : llvm::make_early_inc_range(module)) {
     if (auto block = lower::asm_of_function(f); block && f.isDeclaration()) {

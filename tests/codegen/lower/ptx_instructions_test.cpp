@@ -375,6 +375,25 @@ def places(out_ptr, W, H):
   EXPECT_EQ(divisions("(i + 1) // W", 16), 4);
 }
 
+// Of eight accesses a thread all but the first two lie behind the end.
+TEST(PtxInstructions, WhatNoThreadAccessesIsLeftOut) {
+  const char* text = R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def head(out_ptr, x_ptr):
+    i = tl.arange(0, 4096)
+    tl.store(out_ptr + i, tl.load(x_ptr + i, mask=i < 1000, other=0.0) + 1.0, mask=i < 1000)
+)";
+  const std::vector<ArgType> types(2, ArgType{.elem = Elem::F32, .pointer = true, .divisible_by = 16});
+  const LaunchOptions options{.num_warps = 4, .dependent_launch = false};
+  const std::string ptx = Program::parse(text, "head.py").kernel("head").compile(types, options, "sm_90a").ptx;
+  EXPECT_EQ(count(ptx, "ld\\.global"), 2) << ptx;
+  EXPECT_EQ(count(ptx, "st\\.global"), 2) << ptx;
+}
+
 // Rows by numbers that the loop loads: the pointer to these goes on by their size, so that the assembler, which unrolls
 // the loop, can load several before the first row has come.
 TEST(PtxInstructions, LoopsThatGatherCarryPointers) {
