@@ -10,13 +10,13 @@ import triton
 import triton.language as tl
 
 from gemm import corner, even, multiply, once, place
-from gemm_tiles import best_extent, in_turns, row_class, stages_of
+from gemm_tiles import best_extent, in_turns, row_class, stages_of, step_along
 from tiles import activate, inside
 
 
-def tile(m, n, k, warps, stages, programs=0, swap=False, turns=False):
+def tile(m, n, k, warps, stages, programs=0, swap=False, turns=False, blocks=1):
     how = {"BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k, "PROGRAMS": programs, "SWAP": swap, "TURNS": turns}
-    return triton.Config(how, num_warps=warps, num_stages=stages)
+    return triton.Config(how, num_warps=warps, num_stages=stages, num_ctas=blocks)
 
 
 def configs():
@@ -38,21 +38,30 @@ def configs():
     return found
 
 
-def adapted(batch, M, N):
+def adapted(batch, M, N, row_step, column_step):
     """Tiles whose rows, or columns, are as many as suit the matrices: one at a time, and by programs that go on."""
     found = []
     for width, warps, most, at_once in [(64, 4, 128, 2), (128, 8, 256, 1)]:
         if width < 2 * N:
-            rows = best_extent(N, M, width, 56, 24, 1, batch, most)
+            rows = best_extent(N, M, width, 56, 24, 1, batch, most, row_step)
             stages = stages_of(rows, width)
             found.append(tile(rows, width, 64, warps, stages, 0, True))
             found.append(tile(rows, width, 64, warps, max(2, stages // at_once), at_once, True))
         if width < 2 * M:
-            columns = best_extent(M, N, width, 48, 24, 1, batch, most)
+            columns = best_extent(M, N, width, 48, 24, 1, batch, most, column_step)
             stages = stages_of(width, columns)
             found.append(tile(width, columns, 64, warps, stages))
             found.append(tile(width, columns, 64, warps, max(2, stages // at_once), at_once))
-    for rows, columns, stages, swap, blocks in in_turns(M, N, batch):
+    # What fewer blocks read, or two for each other.
+    if N > 128:
+        rows = best_extent(N, M, 256, 64, 24, 1, batch, 160, row_step)
+        found.append(tile(rows, 256, 64, 8, stages_of(rows, 256), 0, True))
+        rows = best_extent(N, M, 256, 64, 8, 2, batch, 256, row_step)
+        found.append(tile(rows, 256, 64, 8, stages_of(rows, 128, 10, 256 * rows), 1, True, blocks=2))
+    if M > 128:
+        columns = best_extent(M, N, 256, 64, 8, 2, batch, 256, column_step)
+        found.append(tile(256, columns, 64, 8, stages_of(128, columns, 10, 256 * columns), 1, blocks=2))
+    for rows, columns, stages, swap, blocks in in_turns(M, N, row_step, column_step, batch):
         if blocks == 1:
             found.append(tile(rows, columns, 64, 4, stages, 1, swap, True))
     return found
@@ -71,7 +80,7 @@ def fitting(configs, named_args, **kwargs):
             if m == rows if rows <= 48 else m <= rows and m >= 64:
                 kept.append(config)
     if rows > 48 and N >= 48:
-        kept += adapted(named_args["batch"], M, N)
+        kept += adapted(named_args["batch"], M, N, step_along(named_args["a_stride_1"]), step_along(named_args["b_stride_2"]))
     return kept if len(kept) > 0 else [tile(16, 32, 32, 1, 3)]
 
 

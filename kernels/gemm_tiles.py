@@ -207,13 +207,19 @@ def of_two_blocks(M, N, stride_a, stride_b):
     return found
 
 
-def best_extent(across, along, width, least, more, blocks=1, products=1, most=320):
+def step_along(stride):
+    """What extents of tiles are multiples of along an axis of an operand: of what lies side by side copies bring 64 elements at a
+    time, and fewer take as long."""
+    return 64 if stride == 1 else 8
+
+
+def best_extent(across, along, width, least, more, blocks=1, products=1, most=320, step=8):
     """The extent of tiles `width` wide that leaves least of the last round of tiles unused, of so many products and by clusters
-    of so many blocks: any multiple of 8 from `least` to `most` that one instruction takes as columns of B, and multiples of 16
-    that two take. A tile takes about the time of its extent and `more`."""
+    of so many blocks: any multiple of `step` from `least` to `most` that one instruction takes as columns of B, and multiples of
+    16 that two take. A tile takes about the time of its extent and `more`."""
     best = 0
     shortest = 0
-    for extent in [e for e in list(range(least, 257, 8)) + [272, 288, 304, 320] if e <= most]:
+    for extent in [e for e in list(range(8, 257, 8)) + [272, 288, 304, 320] if least <= e and e <= most and e % step == 0]:
         tiles = products * triton.cdiv(along, extent) * triton.cdiv(across, width)
         time = triton.cdiv(tiles, clusters_at_once(blocks)) * (extent + more)
         if best == 0 or time < shortest:
@@ -236,28 +242,28 @@ def of_few_rows(M, N):
     return found
 
 
-def adapted(M, N):
+def adapted(M, N, row_step, column_step):
     """Tiles whose columns, or rows of the transposed product, are as many as suit the matrix. Two blocks share one where that
     makes less to read: transposed tiles then have more rows, so that the columns of B are read less often. Programs that go
     from tile to tile hide the ends of their tiles, and have shorter ones, as they need more registers beside the sums."""
     found = []
     for blocks, more in [(1, 24), (2, 64)]:
-        rows = best_extent(N, M, 128, 80, more)
+        rows = best_extent(N, M, 128, 80, more, step=row_step)
         found.append(tile(rows, 128 * blocks, 64, 8, stages_of(rows, 128), 8, 0, 0, True, blocks=blocks))
-        shorter = best_extent(N, M, 128, 80, 8)
+        shorter = best_extent(N, M, 128, 80, 8, step=row_step)
         if shorter <= 256 and triton.cdiv(M, shorter) * triton.cdiv(N, 128) > PROCESSORS:
             found.append(tile(shorter, 128 * blocks, 64, 8, stages_of(shorter, 128), 8, 1, 0, True, blocks=blocks))
         if shorter != rows and rows <= 256 and triton.cdiv(M, rows) * triton.cdiv(N, 128) > PROCESSORS:
             found.append(tile(rows, 128 * blocks, 64, 8, stages_of(rows, 128), 8, 1, 0, True, blocks=blocks))
     # Small ones, where all multiprocessors have one at the same time.
     for width, blocks in [(64, 1), (64, 4), (128, 1)]:
-        rows = best_extent(N, M, width * blocks, 32, 24, blocks)
+        rows = best_extent(N, M, width * blocks, 32, 24, blocks, step=row_step)
         if rows * width <= MOST_SUMS:
             found.append(tile(rows, width * blocks, 64, 4, stages_of(rows, width), 8, 0, 0, True, blocks=blocks))
     # All rows, or half of them, or a third, which so are read once for each cluster, whose blocks of 64 or 128 columns bring each
     # other their shares of them.
     for parts in [1, 2, 3]:
-        rows = triton.cdiv(triton.cdiv(M, parts), 8) * 8
+        rows = triton.cdiv(triton.cdiv(M, parts), row_step) * row_step
         if rows > 256 or rows < 40:
             continue
         for width, warps, blocks in [(64, 4, 2), (128, 8, 2), (64, 4, 4), (128, 8, 4), (128, 4, 4)]:
@@ -265,17 +271,17 @@ def adapted(M, N):
                 found.append(tile(rows, width * blocks, 64, warps, stages_of(rows, width), 8, 0, 0, True, blocks=blocks))
     # Two groups of four warps that have 128 columns of B each: the rows of A are read for more of them.
     for blocks in [1, 2, 4]:
-        rows = best_extent(N, M, 256 * blocks, 64, 24, blocks, most=160)
+        rows = best_extent(N, M, 256 * blocks, 64, 24, blocks, most=160, step=row_step)
         found.append(tile(rows, 256 * blocks, 64, 8, stages_of(rows, 256), 8, 0, 0, True, blocks=blocks))
-    for m, warps, blocks in [(64, 4, 1), (128, 8, 1), (128, 4, 2), (256, 8, 2), (256, 8, 1), (256, 4, 4)]:
+    for m, warps, blocks in [(64, 4, 1), (128, 8, 1), (128, 4, 2), (256, 8, 2), (512, 8, 4), (256, 8, 1), (256, 4, 4)]:
         wide = m // blocks
-        columns = best_extent(M, N, m, 64, 24, blocks)
+        columns = best_extent(M, N, m, 64, 24, blocks, step=column_step)
         most = MOST_SUMS_OF_ROWS if warps == 4 else 40960 if wide == 128 else 36864
         if m < 2 * M and wide * columns <= most:
             found.append(tile(m, columns, 64, warps, stages_of(wide, columns), 8, 0, blocks=blocks))
             if triton.cdiv(M, m) * triton.cdiv(N, columns) > clusters_at_once(blocks):
                 found.append(tile(m, columns, 64, warps, stages_of(wide, columns), 8, 1, blocks=blocks))
-    for rows, columns, stages, swap, blocks in in_turns(M, N):
+    for rows, columns, stages, swap, blocks in in_turns(M, N, row_step, column_step):
         found.append(tile(rows, columns, 64, 4, stages, 8, 1, 0, swap, blocks=blocks, turns=True))
     return found
 
@@ -285,14 +291,14 @@ def adapted(M, N):
 IN_TURNS = [(64, 256, True, 1), (64, 256, False, 1), (128, 192, True, 1), (128, 192, False, 1), (128, 192, True, 2)]
 
 
-def in_turns(M, N, products=1):
+def in_turns(M, N, row_step, column_step, products=1):
     """Rows, columns, stages, whether transposed and blocks of tiles that suit the matrix where two groups of warps take them in turns:
     the ends of one group's tiles are under the products of the other one, which counts most where K is short."""
     found = []
     for width, most, swap, blocks in IN_TURNS:
         across = N if swap else M
         along = M if swap else N
-        extent = best_extent(across, along, width * blocks, 64, 8, blocks, products, most)
+        extent = best_extent(across, along, width * blocks, 64, 8, blocks, products, most, row_step if swap else column_step)
         if width < 2 * across and products * triton.cdiv(across, width * blocks) * triton.cdiv(along, extent) > clusters_at_once(blocks):
             stages = stages_of(width, extent, 10, 2 * width * extent)
             if swap:
@@ -330,7 +336,7 @@ def fitting(configs, named_args, **kwargs):
     kept += of_two_blocks(M, N, named_args["stride_am"] * named_args["stride_ak"],
                           named_args["stride_bk"] * named_args["stride_bn"])
     if rows > 64 and N >= 128:
-        kept += adapted(M, N)
+        kept += adapted(M, N, step_along(named_args["stride_am"]), step_along(named_args["stride_bn"]))
     elif M > 8 and N >= 2048:
         kept += of_few_rows(M, N)
     if len(kept) == 0:

@@ -350,7 +350,8 @@ void check_batched_products(const BoundCall& call) {
 
 Grid batched_products_grid(const BoundCall& call, const Config& config, int num_sms) {
   const int64_t tiles = call.extent("batch") * tiles_of(call.extent("M"), call.extent("N"), config);
-  return {unsigned(config["PROGRAMS"] ? std::min(tiles, config["PROGRAMS"] * num_sms) : tiles)};
+  const int64_t at_once = config["PROGRAMS"] * clusters_at_once(num_sms, config.num_ctas.value_or(1));
+  return {unsigned(at_once ? std::min(tiles, at_once) : tiles)};
 }
 
 constexpr int64_t kMostSums = 32768;  // that programs of quantised_gemm leave, for each multiprocessor

@@ -233,12 +233,12 @@ TEST(Gemm, FewRowsHaveTilesForAllMultiprocessors) {
 TEST(Gemm, TilesSuitTheMatrix) {
   const Kernel kernel = library_program("gemm.py").kernel("gemm");
   const Autotune& tuning = *kernel.autotuning();
-  auto has = [&](std::tuple<int64_t, int64_t, int64_t> shape, auto expected) {
+  auto has = [&](std::tuple<int64_t, int64_t, int64_t> shape, auto expected, bool columns_of_b = true) {
     const auto [m, n, k] = shape;
     LaunchArgs args;
     args.set("M", m), args.set("N", n), args.set("K", k), args.set("partials_ptr", {});
-    args.set("stride_am", k), args.set("stride_ak", int64_t(1)), args.set("stride_bk", int64_t(1));
-    args.set("stride_bn", k);
+    args.set("stride_am", k), args.set("stride_ak", int64_t(1));
+    args.set("stride_bk", columns_of_b ? int64_t(1) : n), args.set("stride_bn", columns_of_b ? k : int64_t(1));
     return std::ranges::any_of(tuning.prune(tuning.configs, args), expected);
   };
   auto tile = [](int64_t rows, int64_t cols, bool swap, bool turns, int blocks) {
@@ -252,6 +252,10 @@ TEST(Gemm, TilesSuitTheMatrix) {
   EXPECT_TRUE(has({11272, 1024, 328}, tile(176, 256, true, true, 2)));
   EXPECT_TRUE(has({390, 10240, 1064}, tile(136, 1024, true, false, 4)));
   EXPECT_TRUE(has({430, 6144, 3200}, tile(88, 256, true, false, 1)));
+  // Columns of a B whose rows lie side by side are 64 or a multiple of it.
+  EXPECT_TRUE(has({14624, 152, 1264}, tile(512, 152, false, false, 4)));
+  EXPECT_FALSE(has({14624, 152, 1264}, tile(512, 152, false, false, 4), false));
+  EXPECT_TRUE(has({14624, 152, 1264}, tile(512, 192, false, false, 4), false));
 }
 
 // Few tiles run one on each multiprocessor, by code without a loop over programs; the same by text and by an epilogue
