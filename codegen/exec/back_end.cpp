@@ -25,6 +25,7 @@
 #include "codegen/exec/narrow_offsets.h"
 #include "codegen/exec/own_registers.h"
 #include "codegen/exec/share_operands.h"
+#include "codegen/exec/share_values.h"
 #include "codegen/exec/short_divisions.h"
 #include "runtime/base/check.h"
 
@@ -75,7 +76,7 @@ namespace {
 // strength reduction compares each address with those before it, quadratic in the accesses of a block, and took two
 // thirds of code generation. Elimination of common subexpressions, which comes four times after our own, and motion
 // out of loops find a thousandth of the instructions at most; reassociation of addresses and freezes find nothing.
-enum class Stays { Nowhere, ForAddresses };
+enum class Stays { Nowhere, ForAddresses, UnlessVeryLong };
 struct LeftOut {
   std::string_view pass;
   Stays stays;
@@ -98,6 +99,8 @@ constexpr LeftOut kLeftOut[] = {
     // that go on by a constant the assembler loads the numbers of four iterations at a time, else each waits for the
     // row before.
     {"loop-reduce", Stays::ForAddresses},
+    // It follows the registers of whole blocks, and the assembler places instructions anew.
+    {"machine-sink", Stays::UnlessVeryLong},
     // What these look for no module of ours holds: comparisons of memory, calls of a C library, vectors under masks or
     // summed up, a collector's roots, exceptions, a protected stack, places of variables, instrumentation. Each costs
     // what it takes to add it, and a look at the function.
@@ -128,7 +131,7 @@ constexpr LeftOut kLeftOut[] = {
 
 // Integers and pointers that a loop carries, or a branch merges, in one place.
 constexpr int kManyCarried = 5;
-constexpr size_t kLongFunction = 1024;  // instructions
+constexpr size_t kLongFunction = 1024, kVeryLongFunction = 1 << 14;  // instructions
 // Sums of products that a loop carries beside them, which leave few registers for addresses.
 constexpr int kManySums = 64;
 
@@ -146,6 +149,10 @@ bool carries_many(const llvm::Module& module) {
     }
   }
   return false;
+}
+
+bool is_very_long(const llvm::Module& module) {
+  return llvm::any_of(module, [](const llvm::Function& f) { return f.getInstructionCount() >= kVeryLongFunction; });
 }
 
 constexpr size_t kShortLoop = 256;  // instructions
@@ -181,10 +188,16 @@ struct Text {
   llvm::raw_svector_ostream stream{text};
 };
 
-// The passes of a machine, but for those left out. `addresses`: loops carry many addresses.
+// What passes are chosen by.
+struct Form {
+  bool addresses;  ///< loops carry many addresses
+  bool very_long;
+};
+
+// The passes of a machine, but for those left out.
 class Passes : private Text, public llvm::legacy::PassManager {
  public:
-  Passes(llvm::TargetMachine& machine, bool addresses) : addresses_(addresses) {
+  Passes(llvm::TargetMachine& machine, Form form) : form_(form) {
     bool failed = machine.addPassesToEmitFile(*this, stream, nullptr, llvm::CodeGenFileType::AssemblyFile);
     TEGULA_CHECK(!failed, "the NVPTX back end emits no assembly");
     TEGULA_CHECK(met_.size() == std::size(kLeftOut), "the NVPTX back end lacks a pass that is to be left out");
@@ -194,12 +207,13 @@ class Passes : private Text, public llvm::legacy::PassManager {
     const std::string_view name = info ? std::string_view(info->getPassArgument()) : std::string_view();
     if (name == "finalize-isel") llvm::legacy::PassManager::add(join_pieces());
     if (name == "register-coalescer") llvm::legacy::PassManager::add(own_registers());
+    if (name == "nary-reassociate") llvm::legacy::PassManager::add(share_values_of_pieces());
     if (name == "codegenprepare") llvm::legacy::PassManager::add(short_divisions());
     const auto* left_out =
         std::find_if(std::begin(kLeftOut), std::end(kLeftOut), [&](const LeftOut& row) { return row.pass == name; });
     if (left_out == std::end(kLeftOut)) return llvm::legacy::PassManager::add(pass);
     met_.insert(left_out->pass);
-    if (left_out->stays == Stays::ForAddresses && addresses_) return llvm::legacy::PassManager::add(pass);
+    if (stays(left_out->stays)) return llvm::legacy::PassManager::add(pass);
     delete pass;
   }
   std::string emit(llvm::Module& module) {
@@ -209,7 +223,11 @@ class Passes : private Text, public llvm::legacy::PassManager {
   }
 
  private:
-  const bool addresses_;
+  bool stays(Stays where) const {
+    return where == Stays::ForAddresses ? form_.addresses : where == Stays::UnlessVeryLong && !form_.very_long;
+  }
+
+  const Form form_;
   std::set<std::string_view> met_;
 };
 
@@ -219,7 +237,7 @@ class Passes : private Text, public llvm::legacy::PassManager {
 // and ends each run anew.
 struct BackEnd::Kept {
   std::unique_ptr<llvm::TargetMachine> machine;
-  std::unique_ptr<Passes> passes[2];  // for loops that carry few addresses, and many
+  std::unique_ptr<Passes> passes[2][2];  // by their form
 };
 
 struct BackEnd::Pool {
@@ -260,11 +278,11 @@ std::string BackEnd::emit(llvm::Module& module) {
     cut_huge_blocks(f);
     bound_shared_operands(f);
   }
-  const bool addresses = carries_many(module) || gathers(module);
+  const Form form{.addresses = carries_many(module) || gathers(module), .very_long = is_very_long(module)};
   kept();
   std::unique_ptr<Kept> used = std::move(kept_);  // what an exception ends in the middle serves nobody
-  std::unique_ptr<Passes>& passes = used->passes[addresses];
-  if (!passes) passes = std::make_unique<Passes>(*used->machine, addresses);
+  std::unique_ptr<Passes>& passes = used->passes[form.addresses][form.very_long];
+  if (!passes) passes = std::make_unique<Passes>(*used->machine, form);
   std::string text = passes->emit(module);
   kept_ = std::move(used);
   return text;

@@ -104,6 +104,19 @@ struct SimplifyBlocks : llvm::PassInfoMixin<SimplifyBlocks> {
   }
 };
 
+// Where it copies a loop's head, LLVM compares each value that the loop carries with all of them. Loops that carry more
+// than registers hold are long, so that the branch at their end does not matter.
+constexpr size_t kManyCarried = 512;
+
+struct RotateLoop : llvm::PassInfoMixin<RotateLoop> {
+  llvm::PreservedAnalyses run(llvm::Loop& loop, llvm::LoopAnalysisManager& analyses,
+                              llvm::LoopStandardAnalysisResults& results, llvm::LPMUpdater& updater) {
+    const auto carried = size_t(llvm::range_size(loop.getHeader()->phis()));
+    return carried > kManyCarried ? llvm::PreservedAnalyses::all()
+                                  : llvm::LoopRotatePass().run(loop, analyses, results, updater);
+  }
+};
+
 llvm::SROAPass promote() { return llvm::SROAPass(llvm::SROAOptions::ModifyCFG); }
 llvm::InstCombinePass combine() { return llvm::InstCombinePass(llvm::InstCombineOptions().setVerifyFixpoint(false)); }
 
@@ -152,8 +165,7 @@ llvm::ModulePassManager optimizing(unsigned instructions) {
   const bool brief = instructions >= kManyInstructions;
   auto passes = in_order<llvm::FunctionPassManager>(
       SimplifyBlocks(), promote(), ShareValues(), llvm::SCCPPass(), llvm::ReassociatePass(),
-      over_loops(true, llvm::LICMPass(llvm::LICMOptions()), llvm::LoopRotatePass(),
-                 llvm::LICMPass(llvm::LICMOptions())),
+      over_loops(true, llvm::LICMPass(llvm::LICMOptions()), RotateLoop(), llvm::LICMPass(llvm::LICMOptions())),
       SimplifyBlocks(), ShareSteps());
   if (!brief) passes.addPass(combine());
   if (instructions < kLongLoops)

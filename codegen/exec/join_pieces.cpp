@@ -94,6 +94,10 @@ void cut_huge_blocks(llvm::Function& f) {
   }
 }
 
+bool is_cut(const llvm::Function& f) {
+  return llvm::any_of(f, [](const llvm::BasicBlock& block) { return block.getTerminator()->hasMetadata(kCut); });
+}
+
 llvm::FunctionPass* cut_huge_blocks() { return new CutHugeBlocks; }
 llvm::FunctionPass* join_pieces() { return new JoinPieces; }
 

@@ -14,6 +14,8 @@ namespace tegula {
 void cut_huge_blocks(llvm::Function& function);
 /// The same as a pass.
 llvm::FunctionPass* cut_huge_blocks();
+/// Whether blocks of the function are cut.
+bool is_cut(const llvm::Function& function);
 
 /// A pass over machine code, behind the selection of instructions, that makes one block of the pieces again. Passes
 /// over live registers take time in proportion to blocks times registers, and with pieces of a quarter the length more

@@ -5,6 +5,7 @@
 #include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
+#include <llvm/Transforms/Utils/Local.h>
 #include <llvm/Transforms/Utils/ModuleUtils.h>
 
 #include <algorithm>
@@ -308,7 +309,8 @@ bool replace_special(llvm::Function& f, const HwInfo& row, const std::string& mo
   return true;
 }
 
-// Loads that no thread does give the values that they have where they are not done; stores are gone.
+// Loads that no thread does give the values that they have where they are not done; stores are gone, with what
+// only they need.
 void leave_out_absent_accesses(llvm::Function& f, const Target& target) {
   std::string modifiers;
   const HwInfo* row = lower::hw_of_function(std::string_view(f.getName()), &modifiers);
@@ -323,7 +325,9 @@ void leave_out_absent_accesses(llvm::Function& f, const Target& target) {
     const auto* done = llvm::dyn_cast<llvm::ConstantInt>(call.getArgOperand(predicate));
     if (!done || !done->isZero()) continue;
     if (is_store) {
+      llvm::SmallVector<llvm::WeakTrackingVH> unused(call.args());
       call.eraseFromParent();
+      llvm::RecursivelyDeleteTriviallyDeadInstructionsPermissive(unused);
       continue;
     }
     llvm::IRBuilder<> b(&call);

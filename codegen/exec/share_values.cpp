@@ -6,12 +6,15 @@
 #include <llvm/IR/Dominators.h>
 #include <llvm/IR/Function.h>
 #include <llvm/IR/Instructions.h>
+#include <llvm/Pass.h>
 #include <llvm/Transforms/Utils/Local.h>
 
 #include <cstdint>
 #include <functional>
 #include <utility>
 #include <vector>
+
+#include "codegen/exec/join_pieces.h"
 
 namespace tegula {
 
@@ -168,6 +171,20 @@ bool remove_unused(const std::vector<llvm::BasicBlock*>& blocks) {
   return changed;
 }
 
+class ShareValuesOfPieces : public llvm::FunctionPass {
+ public:
+  static char ID;
+  ShareValuesOfPieces() : llvm::FunctionPass(ID) {}
+  void getAnalysisUsage(llvm::AnalysisUsage& usage) const override {
+    usage.setPreservesCFG();
+    usage.addRequired<llvm::DominatorTreeWrapperPass>();
+  }
+  bool runOnFunction(llvm::Function& function) override {
+    return is_cut(function) && share_values(function, getAnalysis<llvm::DominatorTreeWrapperPass>().getDomTree());
+  }
+};
+char ShareValuesOfPieces::ID = 0;
+
 }  // namespace
 
 bool share_values(llvm::Function& function, const llvm::DominatorTree& dominators) {
@@ -197,5 +214,7 @@ bool share_values(llvm::Function& function, const llvm::DominatorTree& dominator
   }
   return remove_unused(order) || changed;
 }
+
+llvm::FunctionPass* share_values_of_pieces() { return new ShareValuesOfPieces; }
 
 }  // namespace tegula

@@ -19,18 +19,18 @@ import triton
 import triton.language as tl
 
 @triton.jit
-def mix(out_ptr, x_ptr, n, BLOCK: tl.constexpr):
+def mix(out_ptr, x_ptr, n, BLOCK: tl.constexpr, STEPS: tl.constexpr):
     at = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + at)
     for i in range(n):
-        for j in tl.static_range(50):
+        for j in tl.static_range(STEPS):
             x = x * (2 * j + 3 + i) + (x >> 7)
         x += tl.sum(x, axis=0)  # so that the tile is not computed part by part
     tl.store(out_ptr + at, x)
 )";
 
-constexpr int kBlock = 2048;
-const LaunchOptions kLaunch{.constexprs = {{"BLOCK", kBlock}}, .num_warps = 1};
+constexpr int kBlock = 2048, kSteps = 50;
+const LaunchOptions kLaunch{.constexprs = {{"BLOCK", kBlock}, {"STEPS", kSteps}}, .num_warps = 1};
 
 Kernel mix() { return Program::parse(kText, "mix.py").kernel("mix"); }
 
@@ -40,14 +40,29 @@ auto count(const std::string& text, const char* pattern) {
   return std::distance(std::sregex_iterator(text.begin(), text.end(), expression), {});
 }
 
-// No piece is lost, none stands ahead of one that it follows from, and none is a block of its own.
-TEST(JoinPieces, PtxHasAllPiecesInOrder) {
+std::string ptx_of(const LaunchOptions& launch) {
   const ArgType array{.elem = Elem::I32, .pointer = true, .divisible_by = 16};
   const std::vector<ArgType> types{array, array, {}};
-  const std::string ptx = mix().compile(types, kLaunch, "sm_90a").ptx;
-  EXPECT_EQ(count(ptx, R"(shr\.s32)"), 50 * kBlock / 32);
+  return mix().compile(types, launch, "sm_90a").ptx;
+}
+
+// No piece is lost, none stands ahead of one that it follows from, and none is a block of its own.
+TEST(JoinPieces, PtxHasAllPiecesInOrder) {
+  const std::string ptx = ptx_of(kLaunch);
+  EXPECT_EQ(count(ptx, R"(shr\.s32)"), kSteps * kBlock / 32);
   EXPECT_EQ(ptx::read_too_early(ptx), "");
   EXPECT_LE(count(ptx, R"(\$L__BB\d+_\d+:)"), 2);
+}
+
+// A loop asks at its head whether it goes on where it carries more values than there are registers, else at its end.
+TEST(JoinPieces, LoopsOfManyValuesKeepTheirHead) {
+  constexpr int kMany = 544 * 32, kFew = 64 * 32;
+  for (const int block : {kFew, kMany}) {
+    const std::string ptx = ptx_of({.constexprs = {{"BLOCK", block}, {"STEPS", 2}}, .num_warps = 1});
+    EXPECT_EQ(count(ptx, R"(shr\.s32)"), 2 * block / 32);
+    EXPECT_EQ(ptx::read_too_early(ptx), "");
+    EXPECT_EQ(count(ptx, R"(bra\.uni)"), block == kMany ? 1 : 0) << ptx;
+  }
 }
 
 void computes_what_the_text_says(Device& device) {
@@ -59,7 +74,8 @@ void computes_what_the_text_says(Device& device) {
   for (int i = 0; i < kIterations; ++i) {
     uint32_t sum = 0;
     for (int32_t& value : x) {
-      for (int j = 0; j < 50; ++j) value = int32_t(uint32_t(value) * uint32_t(2 * j + 3 + i) + uint32_t(value >> 7));
+      for (int j = 0; j < kSteps; ++j)
+        value = int32_t(uint32_t(value) * uint32_t(2 * j + 3 + i) + uint32_t(value >> 7));
       sum += uint32_t(value);
     }
     for (int32_t& value : x) value = int32_t(uint32_t(value) + sum);
