@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <set>
@@ -194,14 +195,17 @@ class Tuning {
       return true;
     });
     const size_t most = most_timed(), near = most_timed_by_prediction();
-    size_t place = 0;
-    const auto rest = std::stable_partition(candidates_.begin(), candidates_.end(), [&](const Candidate& c) {
-      const size_t at = place++;
-      return c.id == incumbent || ((most == 0 || at < most) && at < near);
-    });
-    const auto works = [](const Candidate& c) { return std::isfinite(c.predicted_us); };
-    reserve_ = size_t(std::count_if(rest, candidates_.end(), works));
-    candidates_.erase(std::stable_partition(rest, candidates_.end(), works), candidates_.end());
+    std::vector<Candidate> best, others;
+    for (size_t at = 0; at < candidates_.size(); ++at) {
+      Candidate& c = candidates_[at];
+      if (c.id == incumbent || ((most == 0 || at < most) && at < near))
+        best.push_back(std::move(c));
+      else if (std::isfinite(c.predicted_us))
+        others.push_back(std::move(c));
+    }
+    reserve_ = others.size();
+    candidates_ = std::move(best);
+    std::ranges::move(others, std::back_inserter(candidates_));
   }
 
   /// 0: all.

@@ -28,8 +28,7 @@ from tiles import (NARROW, NARROW_TILES, SHARED_PIECES, add_pairs, columns, exte
                    shares_pieces, sums_of_rows, warp_sums, without_negative)
 
 IN_SHARED = 4  # stages from which on registers hold fewer rows than run ahead
-FEW = 32  # rows whose columns are divided, at most, and room for so many rows of a class of launches
-ROOM = tl.constexpr(128)
+FEW = 32  # rows whose columns are divided, at most
 BEGUN = tl.constexpr(0x10000)  # in a counter of programs: one that has begun, or goes before all have begun
 
 
@@ -392,31 +391,33 @@ def sums_of_piece(dy_ptr, x_ptr, weight, row, piece, x_stride, dy_stride, cols, 
 
 
 @triton.jit
-def sums_of_row(squares, products, totals, totals_g, references, reference, pieces, cols, CENTER: tl.constexpr, PIECE: tl.constexpr,
+def sums_of_row(squares, products, totals, totals_g, references, pieces, cols, CENTER: tl.constexpr, PIECE: tl.constexpr,
                 LIST: tl.constexpr):
-    """What sums_about() a reference would give, from the sums of the pieces about references of their own."""
+    """The row's mean, rounded, as its reference, and what sums_about() it would give, from the sums of the pieces about references of
+    their own, which may be far from it."""
     piece = tl.arange(0, LIST)
+    there = piece < pieces
+    reference = 0.0
     if CENTER:
         count = tl.minimum(cols - piece * PIECE, PIECE).to(tl.float32)
+        reference = tl.sum(tl.where(there, references * (count / cols) + totals / cols, 0.0), axis=0)
         distance = references - reference
         squares += distance * (2.0 * totals + count * distance)
         products += distance * totals_g
         totals += count * distance
-    there = piece < pieces
     squares, products, total, total_g = tl.reduce((tl.where(there, squares, 0.0), tl.where(there, products, 0.0),
                                                    tl.where(there, totals, 0.0), tl.where(there, totals_g, 0.0)), 0, add_four)
     if not CENTER:
         total = 0.0
         total_g = 0.0
-    return squares, products, total, total_g
+    return reference, squares, products, total, total_g
 
 
 @triton.jit
-def finish_piece(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, own_references, piece, dx_stride,
-                 dy_stride, x_stride, dsum_stride, rows, cols, eps, counters_ptr, OWN: tl.constexpr, CENTER: tl.constexpr,
-                 PIECE: tl.constexpr, NUMBERS: tl.constexpr, LIST: tl.constexpr):
-    """A piece of dx, of dweight and of dbias, when all programs have told their sums. The references of the program's OWN piece wait for
-    nothing."""
+def finish_piece(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, piece, dx_stride, dy_stride,
+                 x_stride, dsum_stride, rows, cols, eps, counters_ptr, CENTER: tl.constexpr, PIECE: tl.constexpr,
+                 NUMBERS: tl.constexpr, LIST: tl.constexpr):
+    """A piece of dx, of dweight and of dbias, when all programs have told their sums."""
     WEIGHT: tl.constexpr = weight_ptr is not None
     pieces = tl.num_programs(0)
     col = piece * PIECE + tl.arange(0, PIECE)
@@ -426,13 +427,8 @@ def finish_piece(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum
     dbias = tl.zeros([PIECE], tl.float32)
     for row in range(rows):
         _, squares, products, totals, totals_g, references = told_of_row(counters_ptr, row, pieces, NUMBERS, LIST)
-        reference = 0.0
-        if CENTER and OWN:
-            reference = tl.sum(tl.where(tl.arange(0, ROOM) == row, own_references, 0.0), axis=0)
-        elif CENTER:
-            reference = tl.sum(tl.where(tl.arange(0, LIST) == piece, references, 0.0), axis=0)
-        squares, products, total, total_g = sums_of_row(squares, products, totals, totals_g, references, reference, pieces, cols,
-                                                        CENTER, PIECE, LIST)
+        reference, squares, products, total, total_g = sums_of_row(squares, products, totals, totals_g, references, pieces, cols, CENTER,
+                                                                   PIECE, LIST)
         offset, mean_g, r, along = statistics(total, total_g, squares, products, cols, eps)
         x, dy, g = load_rows(x_ptr, dy_ptr, weight, row.to(tl.int64), col, mask, x_stride, dy_stride, WEIGHT)
         n = (x - reference) * r - offset * r
@@ -453,26 +449,24 @@ def shared_rows(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_
     pieces = tl.num_programs(0)
     col = piece * PIECE + tl.arange(0, PIECE)
     weight = load_vector(weight_ptr, col, col < cols)
-    references = tl.zeros([ROOM], tl.float32)  # of the rows
     for row in range(rows):
         begin_row(counters_ptr, row, pieces, NUMBERS)
         reference, squares, products, total, total_g = sums_of_piece(dy_ptr, x_ptr, weight, row.to(tl.int64), piece, x_stride,
                                                                      dy_stride, cols, CENTER, WEIGHT, PIECE)
         tell_piece(counters_ptr, row, piece, pieces, squares, products, total, total_g, reference, NUMBERS)
-        references = tl.where(tl.arange(0, ROOM) == row, reference, references)
     done = True
     for row in range(rows):
         of_row, _, _, _, _, _ = told_of_row(counters_ptr, row, pieces, NUMBERS, LIST)
         done = done & of_row
     if done:
-        finish_piece(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, references, piece, dx_stride, dy_stride,
-                     x_stride, dsum_stride, rows, cols, eps, counters_ptr, True, CENTER, PIECE, NUMBERS, LIST)
+        finish_piece(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, piece, dx_stride, dy_stride,
+                     x_stride, dsum_stride, rows, cols, eps, counters_ptr, CENTER, PIECE, NUMBERS, LIST)
     ended = end_of_piece(counters_ptr, 0, piece, pieces, done, NUMBERS)
     if ended > 1:
         for other in range(pieces):
             if is_left(counters_ptr, 0, other, pieces, NUMBERS):
-                finish_piece(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, references, other, dx_stride,
-                             dy_stride, x_stride, dsum_stride, rows, cols, eps, counters_ptr, False, CENTER, PIECE, NUMBERS, LIST)
+                finish_piece(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_ptr, other, dx_stride,
+                             dy_stride, x_stride, dsum_stride, rows, cols, eps, counters_ptr, CENTER, PIECE, NUMBERS, LIST)
     if ended > 0:
         set_back(counters_ptr, rows, pieces, NUMBERS)
 

@@ -104,11 +104,13 @@ def end_of_program(counters_ptr, programs, words):
 
 @triton.jit
 def clear_words(counters_ptr, words):
-    """Atomically, as programs end without a release: each has seen its own words told, so that nothing of it comes later. No result
-    is waited for, as an exchange's would be."""
-    for first in range(0, words + 2, 1024):
-        at = first + tl.arange(0, 1024)
-        tl.atomic_and(counters_ptr + at, tl.zeros([1024], tl.int32), mask=at < words + 2, sem="relaxed")
+    """Atomically, as programs end without a release: each has seen its own words told, so that nothing of it comes later. Two words at
+    a time, by an operation whose result nothing waits for; where they are odd, a zero behind them too."""
+    pairs_ptr = counters_ptr.to(tl.pointer_type(tl.int64))
+    pairs = (words + 3) // 2
+    for first in range(0, pairs, 512):
+        at = first + tl.arange(0, 512)
+        tl.atomic_and(pairs_ptr + at, tl.zeros([512], tl.int64), mask=at < pairs, sem="relaxed")
 
 
 @triton.jit

@@ -108,10 +108,12 @@ class Search {
   SearchOutcome run(const std::vector<TuningResult>& known) {
     size_t begun = configs_.size() - std::min(options_.reserve, configs_.size());
     measure_from(0, begun, known);
-    for (size_t replaced = 0; begun < configs_.size();) {
+    // As many again at most: where nothing works, as after an error of the device, what is behind them does not either.
+    const size_t most = std::min(2 * begun, configs_.size());
+    for (size_t replaced = 0; begun < most;) {
       const size_t missing = count_missing() - replaced;
       if (missing == 0) break;
-      const size_t end = std::min(begun + missing, configs_.size());
+      const size_t end = std::min(begun + missing, most);
       replaced += missing;
       measure_from(begun, end, known);
       begun = end;

@@ -32,7 +32,8 @@ struct SearchOptions {
   /// Why a candidate surely spills, beside `configs`; empty text: it does not, empty list: none does. Such a candidate
   /// is not prepared unless all spill, since it is those that take the assembler longest.
   std::vector<std::string> surely_spills = {};
-  /// The last so many candidates are prepared only in the place of ones that fail or spill.
+  /// The last so many candidates are prepared only in the place of ones that fail or spill, as many as the others at
+  /// most.
   size_t reserve = 0;
   /// What the search ends with. Time: nothing is chosen, and spilling candidates are left. Compare: the best few are
   /// timed in turn again even if all were known, as processes have timed them on GPUs of their own.

@@ -100,6 +100,19 @@ TEST(Search, ReserveTakesThePlaceOfWhatDoesNotWork) {
   EXPECT_FALSE(again.runs.contains("spills"));
 }
 
+// As after an error of the device.
+TEST(Search, WhereNothingWorksTheReserveIsNotUsedUp) {
+  Bench b;
+  for (int i = 0; i < 20; ++i) {
+    b.add(fmt::format("{}", i), 100);
+    b.broken.insert(fmt::format("{}", i));
+  }
+  b.options.reserve = 17;
+  const SearchOutcome out = b.run();
+  EXPECT_EQ(out.results.size(), 6u);
+  EXPECT_EQ(out.best, -1);
+}
+
 TEST(Search, WhatIsReadyIsTimedWhileTheFirstIsPrepared) {
   std::latch timed(1);
   const std::vector<std::string> configs{"slow to compile", "ready"};
