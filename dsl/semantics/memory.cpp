@@ -131,7 +131,10 @@ Val fn_load(Sema& s, Args args) {
     return {};
   const auto is_volatile = to_flag(s, args[7], "the volatile of load");
   if (!is_volatile) return {};
-  if (*is_volatile) attrs[ir::attr::volatile_] = true;
+  // What is to be fetched again each time is asked for by loops that wait for another program.
+  const auto cache = attrs.find(ir::attr::cache.name);
+  if (*is_volatile || (cache != attrs.end() && cache->second == ir::Attr(std::string(".cv"))))
+    attrs[ir::attr::volatile_] = true;
   // Pointers repeat to the mask, too.
   if (const ir::Value* m = args[1].value(); m && m->type.rank() == p->type.rank()) {
     ir::Shape common = p->type.shape;

@@ -375,6 +375,31 @@ def places(out_ptr, W, H):
   EXPECT_EQ(divisions("(i + 1) // W", 16), 4);
 }
 
+// A loop that waits for another program asks each time.
+TEST(PtxInstructions, LoopsThatWaitLoadAgain) {
+  for (const char* how : {"volatile=True", "cache_modifier='.cv'"}) {
+    const std::string text = fmt::format(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def waits(out_ptr, flag_ptr):
+    while tl.load(flag_ptr, {}) == 0:
+        pass
+    tl.store(out_ptr, 1)
+)",
+                                         how);
+    const std::vector<ArgType> types(2, ArgType{.elem = Elem::I32, .pointer = true});
+    const LaunchOptions options{.num_warps = 1, .dependent_launch = false};
+    const std::string ptx = Program::parse(text, "waits.py").kernel("waits").compile(types, options, "sm_90a").ptx;
+    EXPECT_EQ(
+        count(ptx, R"((\$L__BB0_\d+):(?:(?!\$L__BB0_)[\s\S])*?ld\.volatile\.global(?:(?!\$L__BB0_)[\s\S])*?bra\s+\1;)"),
+        1)
+        << ptx;
+  }
+}
+
 // Of eight accesses a thread all but the first two lie behind the end.
 TEST(PtxInstructions, WhatNoThreadAccessesIsLeftOut) {
   const char* text = R"(
