@@ -69,6 +69,7 @@ TEST_F(Command, BuildsFromAList) {
 }
 
 TEST_F(Command, RecordsWhatARunNeeds) {
+  unsetenv("PYTHONPATH");  // whose folders a recording names
   setenv("TEGULA_RECORD", "app.list", 1);
   const CommandResult run = tegula(
       "run add.py::add --grid 1 --random x=f32[32] --random y=f32[32] --zeros out=f32[32] --arg n=30 --constexpr "
