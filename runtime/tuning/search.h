@@ -39,7 +39,8 @@ struct SearchOptions {
   /// timed in turn again even if all were known, as processes have timed them on GPUs of their own.
   enum class End { Time, Choose, Compare } end = End::Choose;
   int workers = 1;  ///< devices of one kind that share the work; worker 0 is the calling thread
-  /// Told of each candidate when it is finished, and of the number still to come. Null: nobody.
+  /// Told of each candidate when it is finished, and of the number still to come, which begins anew where some of the
+  /// reserve take the place of others. Null: nobody.
   Function<void(const TuningResult&, size_t left)> progress;
 };
 
