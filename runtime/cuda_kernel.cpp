@@ -60,8 +60,7 @@ CudaKernel::CudaKernel(CudaContext& context, KernelImage image, CudaModules::Mad
       few_programs_(image.few_programs ? uint64_t(image.few_programs) : std::numeric_limits<uint64_t>::max()),
       threads_(unsigned(image.threads())),
       shared_bytes_(unsigned(image.shared_bytes)),
-      maps_(image.tensor_maps.empty() ? nullptr
-                                      : std::make_unique<CudaTensorMaps>(context.driver(), image.tensor_maps)),
+      maps_(image.tensor_maps.empty() ? nullptr : std::make_unique<CudaTensorMaps>(context, image.tensor_maps)),
       context_(context),
       module_(std::move(module)),
       image_(std::move(image)) {

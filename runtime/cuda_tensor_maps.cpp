@@ -58,8 +58,8 @@ cuda::TensorMapSwizzle swizzle_of(int bytes) {
 
 }  // namespace
 
-CudaTensorMaps::CudaTensorMaps(const cuda::Driver& driver, TensorMaps maps)
-    : driver_(driver), maps_(std::move(maps)), tables_(maps_.maps.size()) {}
+CudaTensorMaps::CudaTensorMaps(const CudaContext& context, TensorMaps maps)
+    : context_(context), maps_(std::move(maps)), tables_(maps_.maps.size()) {}
 
 CudaTensorMaps::~CudaTensorMaps() {
   for (Table& table : tables_)
@@ -67,7 +67,8 @@ CudaTensorMaps::~CudaTensorMaps() {
 }
 
 bool CudaTensorMaps::encode(const ImageTensorMap& map, const MappedArray& array, cuda::TensorMap& out) const {
-  if (!driver_.tensor_map_encode) return false;
+  const cuda::Driver& driver = context_.driver();
+  if (!driver.tensor_map_encode) return false;
   std::array<uint64_t, kMaxMapRank> extents{}, strides{};
   std::array<uint32_t, kMaxMapRank> box{}, element_strides;
   element_strides.fill(1);
@@ -76,11 +77,19 @@ bool CudaTensorMaps::encode(const ImageTensorMap& map, const MappedArray& array,
     box[d] = uint32_t(map.box[d]);
     if (d + 1 < map.box.size()) strides[d] = uint64_t(array.strides[d]);
   }
-  return driver_.tensor_map_encode(&out, data_type(map.elem), unsigned(map.rank()), reinterpret_cast<void*>(array.base),
-                                   extents.data(), strides.data(), box.data(), element_strides.data(),
-                                   cuda::TensorMapInterleave::None, swizzle_of(map.swizzle),
-                                   cuda::TensorMapL2Promotion::Bytes128,
-                                   cuda::TensorMapFill::Zeros) == cuda::Result::Success;
+  return driver.tensor_map_encode(&out, data_type(map.elem), unsigned(map.rank()), reinterpret_cast<void*>(array.base),
+                                  extents.data(), strides.data(), box.data(), element_strides.data(),
+                                  cuda::TensorMapInterleave::None, swizzle_of(map.swizzle),
+                                  cuda::TensorMapL2Promotion::Bytes128,
+                                  cuda::TensorMapFill::Zeros) == cuda::Result::Success;
+}
+
+// Whether the driver gave it out, or was told of it.
+bool CudaTensorMaps::is_memory(uint64_t address) const {
+  auto scope = context_.current();
+  unsigned type = 0;
+  return context_.driver().pointer_get_attribute(&type, cuda::PointerAttribute::MemoryType, address) ==
+         cuda::Result::Success;
 }
 
 const cuda::TensorMap* CudaTensorMaps::find(size_t index, const MappedArray& array, cuda::TensorMap& made) {
@@ -103,6 +112,8 @@ const cuda::TensorMap* CudaTensorMaps::find(size_t index, const MappedArray& arr
 bool CudaTensorMaps::find(void* const* args, Found& found) {
   std::array<MappedArray, TensorMaps::kMost> arrays;
   if (!find_arrays(maps_, args, arrays.data())) return false;
+  for (size_t i = 0; i < size(); ++i)
+    if (maps_.must_begin_in_memory(maps_.maps[i]) && !is_memory(arrays[i].base)) return false;
   for (size_t i = 0; i < size(); ++i)
     if (!(found.maps[i] = find(i, arrays[i], found.made[i]))) return false;
   return true;

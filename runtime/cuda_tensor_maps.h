@@ -5,7 +5,7 @@
 #include <atomic>
 #include <vector>
 
-#include "runtime/driver/driver.h"
+#include "runtime/cuda_context.h"
 #include "runtime/tensor_map.h"
 
 namespace tegula {
@@ -14,8 +14,8 @@ namespace tegula {
 /// allocation.
 class CudaTensorMaps {
  public:
-  /// The driver must outlive it.
-  CudaTensorMaps(const cuda::Driver& driver, TensorMaps maps);
+  /// The context must outlive it.
+  CudaTensorMaps(const CudaContext& context, TensorMaps maps);
   ~CudaTensorMaps();
   CudaTensorMaps(const CudaTensorMaps&) = delete;
   CudaTensorMaps& operator=(const CudaTensorMaps&) = delete;
@@ -26,7 +26,8 @@ class CudaTensorMaps {
     std::array<const cuda::TensorMap*, TensorMaps::kMost> maps{};  ///< into `made`, or kept
   };
   size_t size() const { return maps_.maps.size(); }
-  /// False where the arguments (as LoadedKernel::launch takes them) allow no map, or the driver makes none.
+  /// False where the arguments (as LoadedKernel::launch takes them) allow no map, an array begins where the driver
+  /// knows of no memory though it must, or the driver makes no map.
   bool find(void* const* args, Found& found);
 
  private:
@@ -39,10 +40,11 @@ class CudaTensorMaps {
   static constexpr size_t kBuckets = 32, kPlaces = 4;
   using Table = std::array<std::atomic<const Entry*>, kBuckets + kPlaces>;
 
+  bool is_memory(uint64_t address) const;
   bool encode(const ImageTensorMap& map, const MappedArray& array, cuda::TensorMap& out) const;
   const cuda::TensorMap* find(size_t index, const MappedArray& array, cuda::TensorMap& made);
 
-  const cuda::Driver& driver_;
+  const CudaContext& context_;
   TensorMaps maps_;
   std::vector<Table> tables_;  ///< one a map
 };

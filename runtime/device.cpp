@@ -47,7 +47,10 @@ void LoadedKernel::launch(Grid grid, void* const* args, StreamHandle stream) {
   const std::string why = why_no_maps(image().tensor_maps, args);
   throw LaunchError(fmt::format(
       "kernel '{}' copies arrays in bulk, which this launch does not allow: {}\n  hint: compile it with bulk_copies=1",
-      image().kernel, why.empty() ? "the driver makes no tensor map" : why));
+      image().kernel,
+      why.empty() ? "an array begins, with what the kernel adds to its address, where no memory is, or the driver "
+                    "makes no tensor map"
+                  : why));
 }
 
 void KeptOfDevice::before_end(std::weak_ptr<void> owner, std::function<void()> drop) {

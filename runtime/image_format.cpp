@@ -38,6 +38,7 @@ void write(ByteWriter& w, const TensorMaps& maps) {
     w.number(uint8_t(map.elem));
     w.number(map.swizzle);
     w.number(map.base);
+    w.number(uint8_t(map.may_lie_outside));
     for (const auto* numbers : {&map.box, &map.extents, &map.strides, &map.non_negative}) write(w, *numbers);
   }
 }
@@ -50,6 +51,7 @@ TensorMaps read_tensor_maps(ByteReader& r) {
     map.elem = read_elem(r);
     map.swizzle = r.number<int32_t>();
     map.base = r.number<int32_t>();
+    map.may_lie_outside = r.number<uint8_t>() != 0;
     for (auto* numbers : {&map.box, &map.extents, &map.strides, &map.non_negative}) *numbers = read_numbers(r);
   }
   return maps;

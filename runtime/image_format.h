@@ -12,7 +12,7 @@
 namespace tegula {
 
 /// Changes whenever the bytes do.
-inline constexpr uint32_t kImageFormatVersion = 11;
+inline constexpr uint32_t kImageFormatVersion = 12;
 
 /// All of the image, little-endian and without padding: equal images give equal bytes.
 std::string to_bytes(const KernelImage& image);

@@ -147,6 +147,10 @@ bool TensorMaps::are_valid(size_t num_params) const {
   });
 }
 
+bool TensorMaps::must_begin_in_memory(const ImageTensorMap& map) const {
+  return map.may_lie_outside && steps[size_t(map.base)].kind != LaunchStep::Argument;
+}
+
 bool find_arrays(const TensorMaps& maps, void* const* args, MappedArray* arrays) {
   Numbers numbers;
   compute_steps(maps.steps, args, numbers);

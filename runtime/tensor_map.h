@@ -48,6 +48,8 @@ struct ImageTensorMap {
   std::vector<int32_t> extents;  ///< steps that give the extents, the fastest first
   std::vector<int32_t> strides;  ///< of all dimensions but the fastest, in elements
   std::vector<int32_t> non_negative = {};  ///< steps: where one is negative, the code's coordinates are not right
+  /// Boxes may lie outside of the array altogether. A GPU looks at the array's begin then: it has to be memory.
+  bool may_lie_outside = false;
 
   int rank() const;
   bool operator==(const ImageTensorMap&) const;
@@ -64,6 +66,9 @@ struct TensorMaps {
   bool empty() const;
   /// Whether steps and maps name earlier steps and `num_params` arguments alone, and are not too many.
   bool are_valid(size_t num_params) const;
+  /// Whether a launch has to ask if the map's array begins in memory: where an argument is not that begin, it may be
+  /// anywhere, though no element there is accessed.
+  bool must_begin_in_memory(const ImageTensorMap& map) const;
   bool operator==(const TensorMaps&) const;
 };
 
@@ -76,7 +81,8 @@ struct MappedArray {
 };
 
 /// The arrays of all maps of a launch with these arguments (as LoadedKernel::launch takes them), into `arrays`, which
-/// has room for as many; false where one of them allows no map. Neither locks nor allocates.
+/// has room for as many; false where one of them allows no map. Neither locks nor allocates. The device looks where
+/// there is memory (must_begin_in_memory).
 bool find_arrays(const TensorMaps& maps, void* const* args, MappedArray* arrays);
 
 /// Why the arguments allow no map, as a sentence that goes on after "array 1: "; empty where they do.

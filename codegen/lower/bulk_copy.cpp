@@ -112,6 +112,7 @@ TensorMaps launch_maps(const ir::Func& func) {
     map.swizzle = int32_t(op->get(ir::attr::swizzle));
     map.box.assign(type.shape.rbegin(), type.shape.rend());
     map.base = steps.step(op->operand(0));
+    map.may_lie_outside = op->get(ir::attr::may_lie_outside);
     const int rank = type.rank();
     for (int d = rank; d > 0; --d) map.extents.push_back(steps.step(op->operand(d)));
     for (int d = 2 * rank - 1; d > rank; --d) map.strides.push_back(steps.step(op->operand(d)));

@@ -336,6 +336,10 @@ int64_t AffineTiles::divisor(const Polynomial& p) const {
   return all;
 }
 
+bool AffineTile::may_lie_outside() const {
+  return !conditions.empty() || std::any_of(dims.begin(), dims.end(), [](const AffineDim& dim) { return dim.bounded; });
+}
+
 // The axes as dimensions, with the starts that the mask tells, and what that leaves of the first pointer. The
 // contiguous one becomes the last.
 std::string AffineTiles::place_axes(const Form& form, const Type& tile, const std::vector<AxisBounds>& bounds,
@@ -490,9 +494,7 @@ std::string AffineTiles::count_from_origin(AffineDim& dim, AffineTile& tile) con
     return "it may begin before its array";
   // Of a box that lies beyond an end altogether a GPU looks at addresses near the begin of the tensor map's array,
   // which lies outside all memory then: an illegal access.
-  for (const AffineDim& other : tile.dims)
-    if (other.extent) return "it may begin before its array, and end within it";
-  if (!tile.conditions.empty()) return "it may begin before its array, and lie outside of it altogether";
+  if (tile.may_lie_outside()) return "it may begin before its array, and lie outside of it altogether";
   const Polynomial origin = Polynomial::constant(kOrigin);
   dim.start = dim.start + origin;
   if (dim.extent) dim.extent = *dim.extent + origin;

@@ -42,6 +42,9 @@ struct AffineTile {
   std::vector<const ir::Value*> not_negative;  ///< parameters: if one is, starts may be negative
   std::vector<Multiple> multiples;             ///< else elements may lie elsewhere
   std::vector<Polynomial> long_strides;  ///< of kLongStride bytes at least, or coordinates may not reach all memory
+
+  /// Whether there are tiles of which no element exists.
+  bool may_lie_outside() const;
 };
 
 /// Dimensions whose starts may be negative are counted from kOrigin on, in an array that begins kOrigin strides

@@ -82,6 +82,7 @@ Value* make_map(Builder& build, const AffineTiles& tiles, const MappedTile& mapp
     want_not_negative(evaluated(stride), number(build, Elem::I64, kLongStride * 8 / elem_bits(base->type.elem)));
   Attrs attrs;
   if (mapped.swizzle) attrs[attr::swizzle] = int64_t(mapped.swizzle);
+  if (mapped.tile.may_lie_outside()) attrs[attr::may_lie_outside] = true;
   return build
       .create(Opcode::TensorMap, std::move(operands), {Type::map(base->type.elem, std::move(box))}, std::move(attrs))
       ->result();

@@ -26,7 +26,8 @@ inline KernelImage sample(const std::string& name = "softmax", size_t code_bytes
                              {LaunchStep::Argument, Elem::I32, {}, 1},
                              {LaunchStep::Constant, Elem::I64, {}, -3},
                              {LaunchStep::Mul, Elem::I64, {1, 2}, 0}};
-  image.tensor_maps.maps = {{Elem::BF16, 128, {64, 128}, 0, {1, 3}, {2}, {1, 3}}, {Elem::I8, 0, {16}, 0, {1}, {}}};
+  image.tensor_maps.maps = {{Elem::BF16, 128, {64, 128}, 0, {1, 3}, {2}, {1, 3}, true},
+                            {Elem::I8, 0, {16}, 0, {1}, {}}};
   image.num_warps = 8;
   image.shared_bytes = int64_t(1) << 40;
   image.ptx = ".version 8.0\n" + std::string(2000, 'x');

@@ -271,5 +271,36 @@ TEST_F(DriverTest, LaunchesThatAllowNoTensorMap) {
   EXPECT_FALSE(old->load(with_map)->try_launch({1}, args, nullptr));
 }
 
+// An array that begins 64 bytes behind the argument, whose boxes may lie outside of it.
+TEST_F(DriverTest, LaunchesWhoseArraysBeginWhereNoMemoryIs) {
+  auto device = open();
+  KernelImage with_map = softmax_image();
+  TensorMaps& maps = with_map.tensor_maps;
+  maps = matrix_map();
+  maps.steps.push_back({LaunchStep::Add, Elem::U64, {0, 2}, 0});
+  maps.maps[0].base = 3;
+  const Buffer memory(*device, 128);
+  uint64_t address = memory.address();
+  int32_t n = 128;
+  void* args[] = {&address, &n};
+  auto launches = [&](uint64_t at) {
+    address = at;
+    return device->load(with_map)->try_launch({1}, args, nullptr);
+  };
+  EXPECT_TRUE(launches(memory.address() + 64)) << "no box lies outside";
+  EXPECT_EQ(driver_.count("cuPointerGetAttribute"), 0);
+  maps.maps[0].may_lie_outside = true;
+  EXPECT_TRUE(launches(memory.address()));
+  EXPECT_TRUE(launches(memory.address() - 64));
+  EXPECT_FALSE(launches(memory.address() + 64));
+  auto kernel = device->load(with_map);
+  EXPECT_EQ(message_of<LaunchError>([&] { kernel->launch({1}, args, nullptr); }),
+            "kernel 'softmax' copies arrays in bulk, which this launch does not allow: an array begins, with what the "
+            "kernel adds to its address, where no memory is, or the driver makes no tensor map\n"
+            "  hint: compile it with bulk_copies=1");
+  maps.maps[0].base = 0;
+  EXPECT_TRUE(launches(memory.address() + 128)) << "an argument is where the array begins";
+}
+
 }  // namespace
 }  // namespace tegula

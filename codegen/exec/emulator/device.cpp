@@ -248,7 +248,9 @@ class EmulatorDeviceImpl : public EmulatorDevice {
         code->image.cooperative && uint64_t(grid.x) * grid.y * grid.z > uint64_t(most))
       throw LaunchError(cooperative_too_large(code->image, grid, most, info_));
     std::vector<MappedArray> arrays(code->image.tensor_maps.maps.size());
-    if (!takes_in_turns(code->image, grid) || !find_arrays(code->image.tensor_maps, args, arrays.data())) return false;
+    if (!takes_in_turns(code->image, grid) || !find_arrays(code->image.tensor_maps, args, arrays.data()) ||
+        !begin_in_memory(code->image.tensor_maps, arrays))
+      return false;
     if (!capturing(stream)) return run(*code, grid, args, arrays, stream), true;
     const auto& params = code->image.params;
     std::vector<uint64_t> values(params.size());
@@ -328,6 +330,13 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     std::lock_guard lock(streams_mutex_);
     auto it = streams_.find(stream);
     return it == streams_.end() ? nullptr : it->second.get();
+  }
+  bool begin_in_memory(const TensorMaps& maps, const std::vector<MappedArray>& arrays) const {
+    constexpr uint64_t kLooksAt = 16;  // bytes
+    for (size_t i = 0; i < arrays.size(); ++i)
+      if (maps.must_begin_in_memory(maps.maps[i]) && !find_range(*memory_.table(), arrays[i].base, kLooksAt))
+        return false;
+    return true;
   }
   bool capturing(StreamHandle stream) {
     const Stream* known = find(stream);

@@ -138,6 +138,14 @@ def backwards_to_an_end(p, q, M, N, K, stride, wide):
     tl.store(q + n[:, None] * 32 + d[None, :], x)
 
 @triton.jit
+def backwards_from_a_begin(p, q, M, N, K, stride, wide):
+    n = tl.arange(0, 64)
+    d = tl.arange(0, 32)
+    begin = tl.load(q).to(tl.int32)
+    x = tl.load(p + (begin + n)[:, None] * stride + d[None, :], mask=(d >= 16 * K)[None, :], other=0.0)
+    tl.store(q + n[:, None] * 32 + d[None, :], x)
+
+@triton.jit
 def backwards_if(p, q, M, N, K, stride, wide):
     n = tl.arange(0, 64)
     d = tl.arange(0, 32)
@@ -286,9 +294,8 @@ TEST_F(AffineTile, MayBeginBeforeTheArray) {
 TEST_F(AffineTile, OthersAreNone) {
   EXPECT_EQ(tile("wrapping_between"), "its addresses are no sums of products") << "a tile may begin in another one";
   EXPECT_EQ(tile("short_rows"), "it may begin before its array");
-  EXPECT_EQ(tile("lengths"), "it may begin before its array, and end within it");
-  EXPECT_EQ(tile("backwards_to_an_end"), "it may begin before its array, and end within it");
-  EXPECT_EQ(tile("backwards_if"), "it may begin before its array, and lie outside of it altogether");
+  for (const char* kernel : {"lengths", "backwards_to_an_end", "backwards_from_a_begin", "backwards_if"})
+    EXPECT_EQ(tile(kernel), "it may begin before its array, and lie outside of it altogether") << kernel;
   EXPECT_EQ(tile("distant"), "where it begins may have more than 32 bits");
   EXPECT_EQ(tile("loaded"), "its addresses are no sums of products");
   EXPECT_EQ(tile("strided"), "no axis has elements that lie side by side");
