@@ -6,8 +6,8 @@
 #include <numeric>
 #include <vector>
 
-#include "tests/devices.h"
 #include "dsl/tegula.h"
+#include "tests/devices.h"
 
 namespace tegula {
 namespace {

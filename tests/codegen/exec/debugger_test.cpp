@@ -41,8 +41,8 @@ def kernel(x, y, n, ROWS: tl.constexpr):
     s = tl.sum(acc, 1)
     pair = (s, i)
     r = tl.sqrt(0.0 - s)
-    tl.store(y + m, s)
-    tl.store(y + m, r)
+    tl.store(y + i * ROWS + m, s)
+    tl.store(y + i * ROWS + m, r)
 )";
 
 class DebuggerTest : public testing::Test {
@@ -53,7 +53,7 @@ class DebuggerTest : public testing::Test {
   /// Records program (1, 0, 0) of two; x holds 0, 1, 2, ...
   std::string record(Recording& recording, int n = 3, const EmulatorOptions& options = {}, unsigned program = 1) {
     auto device = make_emulator(options);
-    Array<float> x(*device, iota(128)), y(*device, 16);
+    Array<float> x(*device, iota(128)), y(*device, 32);
     device->record_program(&recording, {program, 0, 0});
     return error_of([&] {
       Program::load(file_).kernel("kernel").launch(
@@ -92,12 +92,13 @@ TEST_F(DebuggerTest, StepsForwardsAndBackwards) {
                         file_));
   EXPECT_EQ(debugger.execute("continue").text, "the end of program (1, 0, 0)\n");
   EXPECT_EQ(after(debugger, {"reverse"}), fmt::format("10/19  {}:20:  acc = double(acc)\n", file_));
-  EXPECT_EQ(after(debugger, {"store"}), fmt::format("18/19  {}:24:  tl.store(y + m, s)\n"
-                                                    "  pointers: pointer<float32>[16] from y+0 to y+15\n"
+  EXPECT_EQ(after(debugger, {"store"}), fmt::format("18/19  {}:24:  tl.store(y + i * ROWS + m, s)\n"
+                                                    "  pointers: pointer<float32>[16] from y+16 to y+31\n"
                                                     "  values: float32[16] from 140 to 4940, mean 2540\n",
                                                     file_));
   EXPECT_EQ(debugger.execute("list 3").text,
-            "     23      r = tl.sqrt(0.0 - s)\n->   24      tl.store(y + m, s)\n     25      tl.store(y + m, r)\n");
+            "     23      r = tl.sqrt(0.0 - s)\n->   24      tl.store(y + i * ROWS + m, s)\n     25      tl.store(y + "
+            "i * ROWS + m, r)\n");
   EXPECT_EQ(after(debugger, {"delete", "goto 1", "continue"}), "the end of program (1, 0, 0)\n");
 }
 
@@ -230,7 +231,7 @@ TEST_F(DebuggerTest, ShowsWhatIsStored) {
   const std::string values = "float32[16], line 24, from 140 to 4940, mean 2540\n    0: 140 460\n";
   EXPECT_EQ(debugger.execute("print @values[0:2]").text, "@values[0:2]: " + values);
   EXPECT_EQ(debugger.execute("print @pointers[0:3]").text,
-            "@pointers[0:3]: pointer<float32>[16], line 24, from y+0 to y+15\n    0: y+0 y+1 y+2\n");
+            "@pointers[0:3]: pointer<float32>[16], line 24, from y+16 to y+31\n    0: y+16 y+17 y+18\n");
   EXPECT_EQ(debugger.execute("print @mask").text,
             "error: there is no '@mask' in what line 24 stores; there are @pointers, @values\n");
   EXPECT_CONTAINS(debugger.execute("owner @values[3]").text, "@values[3] = 1100\n  thread ");
@@ -381,7 +382,7 @@ TEST_F(DebuggerTest, KernelsInCppSayWhatToWatch) {
 // Other code than the recorded one is what it was: no op of it tells of anything.
 TEST_F(DebuggerTest, KernelsThatAreNotWatchedRecordNothing) {
   auto device = make_emulator();
-  Array<float> x(*device, iota(128)), y(*device, 16);
+  Array<float> x(*device, iota(128)), y(*device, 32);
   Recording recording;
   device->record_program(&recording, {0, 0, 0});
   Program::load(file_).kernel("kernel").launch(*device, {2}, {.constexprs = {{"ROWS", 16}}},

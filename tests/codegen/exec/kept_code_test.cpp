@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "runtime/store/image_cache.h"
+#include "tests/checks_off.h"
 #include "tests/codegen/exec/emulator_kernels.h"
 
 namespace tegula::emulator {
@@ -88,6 +89,7 @@ class KeptCode : public testing::Test {
     return {std::istreambuf_iterator<char>(in), {}};
   }
 
+  const ChecksOff checks_off_;
   const KernelImage image_ = kernel_of_everything();
   const Target target_ = *find_target("sm_90a");
   fs::path folder_;

@@ -15,6 +15,7 @@
 #include "dsl/kernel.h"
 #include "runtime/base/float16.h"
 #include "tests/assembler.h"
+#include "tests/checks_off.h"
 #include "tests/codegen/exec/emulator_kernels.h"
 #include "tests/codegen/passes/laid_out_kernels.h"
 
@@ -278,6 +279,7 @@ std::string fault_of(const Tiles& t, uint64_t seed = 0, int tiles = 4) {
 }
 
 TEST(BulkCopy, FaultsOfPipelines) {
+  const ChecksOff checks_off;
   EXPECT_EQ(fault_of({}), "no error");
   EXPECT_EQ(
       fault_of({.bytes = 8000}),

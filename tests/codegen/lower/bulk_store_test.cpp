@@ -7,6 +7,7 @@
 #include "dsl/tegula.h"
 #include "runtime/base/float16.h"
 #include "tests/assembler.h"
+#include "tests/checks_off.h"
 #include "tests/codegen/exec/emulator_kernels.h"
 
 namespace tegula {
@@ -391,6 +392,7 @@ TEST(BulkStore, WarpsThatShareBoxesInPairsAndInFours) {
 }
 
 TEST(BulkStore, WritesWhatIsInside) {
+  const ChecksOff checks_off;
   for (uint64_t seed : {0, 1, 2}) {
     std::vector<int> x;
     const std::string stored =
@@ -482,6 +484,7 @@ TEST(BulkStore, TilesThatEndAtNumbersFromMemory) {
 }
 
 TEST(BulkReduction, CombinesWhatIsInside) {
+  const ChecksOff checks_off;
   auto reduce = [](const char* kind) {
     return fmt::format("  call void @tegula.hw.bulk_{}_2d(i32 %place, i64 %map, i32 8, i32 8, i1 true, i32 2)\n", kind);
   };

@@ -67,11 +67,12 @@ def kernel(x, bins, each, old, n):
 // A tile with fewer elements than threads: each addition happens once, and all threads get its old value.
 TEST(Atomics, CopiesAddOnce) {
   for (int num_warps : {1, 4, 8}) {
-    Array<int32_t> counters(std::vector<int32_t>(8, 10)), out(64);
+    Array<int32_t> counters(std::vector<int32_t>(8, 10)), out(3 * 64);
     run(R"(
 @triton.jit
 def kernel(counters, out):
     i = tl.arange(0, 8)
+    out += tl.program_id(0) * 64
     before = tl.atomic_add(counters + i, i + 1)
     wide = tl.broadcast_to(before[:, None], 8, 8)
     j = tl.arange(0, 8)

@@ -12,6 +12,7 @@
 
 #include "codegen/exec/emulator.h"
 #include "runtime/store/image_cache.h"
+#include "tests/checks_off.h"
 #include "tests/codegen/lower/ops_support.h"
 #include "tests/message_of.h"
 
@@ -187,6 +188,7 @@ TEST(Debug, TheOrderOfThreadsFollowsFromTheEnvironment) {
 
 // The code that one device has made serves the next one, of another process at that, and tells of faults as before.
 TEST(Debug, MachineCodeIsKept) {
+  const ChecksOff checks_off;
   char folder[] = "/tmp/tegula-code-XXXXXX";
   ASSERT_NE(mkdtemp(folder), nullptr);
   const std::string endless = "i = 0\nwhile i < 2:\n    i = i * 1\ntl.store(x, i)";

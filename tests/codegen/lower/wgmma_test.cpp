@@ -13,6 +13,7 @@
 #include "codegen/target/target.h"
 #include "dsl/tegula.h"
 #include "tests/assembler.h"
+#include "tests/checks_off.h"
 #include "tests/codegen/lower/wgmma_kernels.h"
 #include "tests/random_count.h"
 
@@ -135,6 +136,7 @@ TEST(Wgmma, NothingIsThereBeforeTheWait) {
 
 // What threads store and copy beside what products read through the asynchronous proxy.
 TEST(Wgmma, ProxyFaults) {
+  const ChecksOff checks_off;
   const std::string barrier = "  call void @tegula.hw.barrier(i32 2)\n",
                     fence = "  call void @tegula.hw.fence_async_shared()\n",
                     fences = "  call void @tegula.hw.wgmma_fence()\n",
@@ -195,6 +197,7 @@ TEST(Wgmma, ProxyFaults) {
 
 // In place of a wait for the groups and a barrier: the threads' fence after that wait covers the copies of all.
 TEST(Wgmma, OperandsWhoseCopiesCompleteOnAMemoryBarrier) {
+  const ChecksOff checks_off;
   const std::string begin = fmt::format(
       "  %bar = add i32 %base, {}\n  %first = icmp eq i32 %t, 0\n"
       "  call void @tegula.hw.mbarrier_init(i32 %bar, i32 128, i1 %first, i32 2)\n"
@@ -327,6 +330,7 @@ std::string pipeline_text(const Multiplication& s, int ahead, int pending = 1) {
 }
 
 TEST(Wgmma, Pipeline) {
+  const ChecksOff checks_off;
   constexpr int kChunks = 11;
   Multiplication s;
   s.n = 96, s.b = {96, 64, 64, true};
