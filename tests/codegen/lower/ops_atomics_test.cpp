@@ -84,6 +84,31 @@ def kernel(counters, out):
   }
 }
 
+// By plain loads, as in Triton.
+TEST(Atomics, LoopsWaitForOtherPrograms) {
+  for (int num_warps : {1, 4}) {
+    Array<int32_t> flags(2), out(2);
+    run(R"(
+@triton.jit
+def kernel(flags, out):
+    i = tl.program_id(0)
+    seen = 0
+    if i == 0:
+        while tl.load(flags) == 0:
+            pass
+    else:
+        tl.atomic_xchg(flags, 5)
+        while seen < 7:
+            seen = tl.load(flags + 1)
+    if i == 0:
+        tl.atomic_xchg(flags + 1, 7)
+    tl.store(out + i, seen + 1)
+)",
+        {.num_warps = num_warps}, {2}, flags, out);
+    EXPECT_EQ(out.values(), (std::vector<int32_t>{1, 8}));
+  }
+}
+
 /// What memory and the old value are after each kind of atomic, elementwise beside the host; also where the mask keeps
 /// an element out, and in a tile that several threads hold.
 template <class T>

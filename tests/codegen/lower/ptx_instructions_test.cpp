@@ -377,7 +377,7 @@ def places(out_ptr, W, H):
 
 // A loop that waits for another program asks each time.
 TEST(PtxInstructions, LoopsThatWaitLoadAgain) {
-  for (const char* how : {"volatile=True", "cache_modifier='.cv'"}) {
+  for (const char* how : {"", ", volatile=True", ", cache_modifier='.cv'"}) {
     const std::string text = fmt::format(R"(
 import triton
 import triton.language as tl
@@ -385,7 +385,7 @@ import triton.language as tl
 
 @triton.jit
 def waits(out_ptr, flag_ptr):
-    while tl.load(flag_ptr, {}) == 0:
+    while tl.load(flag_ptr{}) == 0:
         pass
     tl.store(out_ptr, 1)
 )",
