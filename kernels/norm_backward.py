@@ -35,7 +35,7 @@ BEGUN = tl.constexpr(0x10000)  # in a counter of programs: one that has begun, o
 def configs():
     found = []
     for programs, warps, limit in [(1, 8, None), (2, 8, 128), (1, 16, 128), (2, 4, None), (4, 4, 128), (4, 8, 64),
-                                   (2, 16, 64), (1, 32, 64), (1, 4, None), (2, 32, 32), (3, 4, None), (3, 8, 80)]:
+                                   (2, 16, 64), (1, 32, 64), (1, 4, None), (2, 32, 32), (3, 4, 168), (3, 8, 80)]:
         for rows in [1, 2, 4, 8, 16, 32]:
             for stages in [2, 1, 3]:
                 how = {"PROGRAMS": programs, "ROWS": rows, "STAGES": stages, "RELOAD": False, "PIECE": 0}
@@ -61,9 +61,10 @@ def configs():
         for rows in [1, 2, 4, 8, 16, 32] if blocks == 1 else [1]:
             how = {"PROGRAMS": programs, "ROWS": rows, "STAGES": IN_SHARED, "RELOAD": False, "PIECE": 0}
             found.append(triton.Config(how, num_warps=warps, maxnreg=128, num_ctas=blocks))
-    for programs, warps, piece in [(1, 32, 8192), (2, 16, 4096), (1, 16, 4096), (1, 32, 4096), (2, 32, 8192)]:
+    # All programs have to run at a time, as what those leave that end before the last begins is for that one alone to add up.
+    for programs, warps, piece, limit in [(1, 32, 8192, None), (1, 16, 4096, None), (1, 32, 4096, None), (2, 8, 2048, 128)]:
         how = {"PROGRAMS": programs, "ROWS": 1, "STAGES": 1, "RELOAD": False, "PIECE": piece}
-        found.append(triton.Config(how, num_warps=warps))
+        found.append(triton.Config(how, num_warps=warps, maxnreg=limit))
     for warps, piece in [(4, 1024), (4, 2048), (8, 4096), (8, 8192), (16, 8192), (16, 16384), (32, 32768)]:
         how = {"PROGRAMS": 1, "ROWS": 0, "STAGES": 1, "RELOAD": False, "PIECE": piece}
         found.append(triton.Config(how, num_warps=warps))
@@ -100,7 +101,7 @@ def fitting(configs, named_args, **kwargs):
         elif config.kwargs["PIECE"] > 0:
             if cols >= 8192:
                 kept.append(config)
-        elif config.num_ctas > 1 and cols < 4096 * config.num_ctas // config.kwargs["PROGRAMS"]:
+        elif config.num_ctas > 1 and block < 4096 * config.num_ctas // config.kwargs["PROGRAMS"]:
             continue
         elif 4 <= each <= 40 and needed <= min(registers, 255) and (rows == 1 or rows * block <= 8192) and (rows <= 32 or cols <= NARROW):
             kept.append(config)
@@ -472,8 +473,13 @@ def shared_rows(dx_ptr, dweight_ptr, dbias_ptr, dy_ptr, x_ptr, weight_ptr, dsum_
 
 
 def elements_at_once(args):
-    """Elements of the partials that a program loads at a time: 16 a thread, or 32 where a thread may have 128 registers."""
-    each = 32 if args["PROGRAMS"] * args["num_warps"] <= 16 else 16
+    """Elements of the partials that a program loads at a time: 16 a thread, or 32 where a thread may have 128 registers. Elements of
+    rows that begin anywhere have addresses of their own, which take registers."""
+    each = 16
+    if args["cols"] % 4 != 0:
+        each = 16 if args["num_ctas"] == 1 else 8
+    elif args["PROGRAMS"] * args["num_warps"] <= 16:
+        each = 32
     return max(4096, each * 32 * args["num_warps"] * args["num_ctas"])
 
 

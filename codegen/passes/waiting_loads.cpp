@@ -5,8 +5,8 @@
 // A while loop that writes nothing, and whose condition stays what it is unless memory changes, waits for memory to
 // change. Plain loads of it are taken to be the same each time: later passes and LLVM make them once ahead of the loop,
 // or take the loop away since it has no effect, which is why this pass comes first. Triton, whose loads are assembler
-// text, makes them each time. A loop whose condition depends on something else that changes, such as a counter, does not
-// wait: its loads stay as they are.
+// text, makes them each time. A loop whose condition depends on something else that changes, such as a counter, does
+// not wait: its loads stay as they are.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -59,7 +59,7 @@ class WaitingLoop {
   }
 
   const WhileLoop loop_;
-  std::unordered_set<const Op*> inside_;               ///< ops of its regions
+  std::unordered_set<const Op*> inside_;                    ///< ops of its regions
   std::unordered_map<const Value*, Value*> next_, passed_;  ///< what the test, and the body, get
   std::unordered_map<const Value*, bool> fixed_;
   std::vector<Op*> loads_;
@@ -68,8 +68,7 @@ class WaitingLoop {
 // Beyond that, what orders memory already keeps the loads of a loop in it.
 bool writes_nothing(const Op& loop) {
   bool writes = false;
-  for (const auto& region : loop.regions)
-    walk(*region, [&](const Op& op) { writes |= op.has(Writes); });
+  for (const auto& region : loop.regions) walk(*region, [&](const Op& op) { writes |= op.has(Writes); });
   return !writes;
 }
 
