@@ -16,9 +16,9 @@ namespace tegula {
 
 namespace {
 
-// The function after all passes; null after a diagnostic.
-std::unique_ptr<ir::Func> lay_out(const ir::Func& func, PassContext& context, const DumpCallback& dump,
-                                  std::vector<PassTime>* times) {
+// A copy of the function after such passes; null after a diagnostic.
+template <class RunPasses>
+std::unique_ptr<ir::Func> after(RunPasses run, const ir::Func& func, PassContext& context) {
   if (func.num_ctas() > 1 && !context.target.has(Feature::Cluster)) {
     context.diags
         .error(func.loc, fmt::format("kernel '{}' asks for num_ctas={}; {} runs no clusters of thread blocks",
@@ -27,7 +27,7 @@ std::unique_ptr<ir::Func> lay_out(const ir::Func& func, PassContext& context, co
     return nullptr;
   }
   auto work = func.clone();
-  return run_passes(*work, context, dump, times) ? std::move(work) : nullptr;
+  return run(*work, context) ? std::move(work) : nullptr;
 }
 
 // Returns what `work` returns. It runs no code of the user's, so an exception that is not one of Tegula's is an
@@ -53,7 +53,7 @@ std::optional<KernelImage> compiled(const ir::Func& func, const CompileOptions& 
   CompileOptions with_dump = options;
   if (!with_dump.dump) with_dump.dump = dump_from_environment();
   PassContext context{options.target, diags, options.completion};
-  auto work = lay_out(func, context, with_dump.dump, options.times);
+  auto work = after([&](auto&... x) { return run_passes(x..., with_dump.dump, options.times); }, func, context);
   if (!work) return std::nullopt;
   auto code = generate(*work, with_dump, diags);
   if (!code) return std::nullopt;
@@ -74,7 +74,18 @@ std::optional<KernelImage> compile(const ir::Func& func, const CompileOptions& o
 
 std::unique_ptr<ir::Func> lay_out(const ir::Func& func, const Target& target, Diagnostics& diags) {
   PassContext context{target, diags};
-  return told_as_ours(func, target, [&] { return lay_out(func, context, {}, nullptr); });
+  auto all = [](ir::Func& work, PassContext& c) { return run_passes(work, c); };
+  return told_as_ours(func, target, [&] { return after(all, func, context); });
+}
+
+std::unique_ptr<ir::Func> stage_products(const ir::Func& func, const Target& target, Diagnostics& diags) {
+  PassContext context{target, diags};
+  return told_as_ours(func, target, [&] { return after(run_passes_up_to_staging, func, context); });
+}
+
+std::unique_ptr<ir::Func> lay_out_staged(const ir::Func& staged, const Target& target, Diagnostics& diags) {
+  PassContext context{target, diags};
+  return told_as_ours(staged, target, [&] { return after(run_passes_behind_staging, staged, context); });
 }
 
 }  // namespace tegula

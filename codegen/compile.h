@@ -48,4 +48,9 @@ std::optional<KernelImage> compile(const ir::Func& func, const CompileOptions& o
 /// A copy of `func` (stage Tile) with layouts: what analyses look at (codegen/analysis/cost.h). Null after errors.
 std::unique_ptr<ir::Func> lay_out(const ir::Func& func, const Target& target, Diagnostics& diags);
 
+/// The same in two parts. The first one, a fraction of the work, plans products and puts their operands into shared
+/// memory: enough for a bound of what the kernel takes (codegen/analysis/cost_bound.h).
+std::unique_ptr<ir::Func> stage_products(const ir::Func& func, const Target& target, Diagnostics& diags);
+std::unique_ptr<ir::Func> lay_out_staged(const ir::Func& staged, const Target& target, Diagnostics& diags);
+
 }  // namespace tegula

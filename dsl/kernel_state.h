@@ -76,7 +76,8 @@ struct KernelState : std::enable_shared_from_this<KernelState> {
   /// Sends a message to the handler, once in the life of the kernel.
   void tell_once(MessageKind kind, const std::string& text) const;
 
-  dsl::LastMade<dsl::LaidOut> laid_out{512};  ///< by types, options and target
+  dsl::LastMade<dsl::Staged> staged{512};     ///< by types, options and target
+  dsl::LastMade<dsl::LaidOut> laid_out{512};  ///< likewise
 
   std::mutex tuning;                              ///< guards what follows
   std::condition_variable tuned;                  ///< told when a problem is free again

@@ -136,8 +136,9 @@ class Tuning {
     launch_.state.tell_once(MessageKind::Warning, text);
   }
 
-  const Candidate& best_predicted() {
-    rank(launch_, candidates_);
+  // Of all of them, those too that do not work, unless `alone`.
+  const Candidate& best_predicted(bool alone = false) {
+    rank(launch_, candidates_, {.most = alone ? size_t(1) : 0});
     return candidates_.front();
   }
 
@@ -180,12 +181,11 @@ class Tuning {
       if (!best && r.status == TuningResult::Status::Timed && r.median_us() < least) least = r.median_us();
     for (const TuningResult& r : report_.results)
       if (!best && r.status == TuningResult::Status::Timed && r.median_us() == least) best = find(r.config);
-    choose(best ? *best : best_predicted());
+    choose(best ? *best : best_predicted(true));
   }
 
-  // Leaves one of the candidates that become the same code, and puts the model's best few, with the incumbent, ahead of
-  // the others that work, which are the reserve.
-  void shorten(const std::string& incumbent) {
+  // Leaves one of the candidates that become the same code: the first one, or the incumbent.
+  void erase_twins(const std::string& incumbent) {
     std::map<std::string, std::string> first;
     for (const Candidate& c : candidates_)
       if (!c.code.empty() && (!first.contains(c.code) || c.id == incumbent)) first[c.code] = c.id;
@@ -194,6 +194,11 @@ class Tuning {
       twins_.emplace_back(c.id, first.at(c.code));
       return true;
     });
+  }
+
+  // Puts the model's best few, with the incumbent, ahead of the others that work, which are the reserve.
+  void shorten(const std::string& incumbent) {
+    erase_twins(incumbent);
     const size_t most = most_timed(), near = most_timed_by_prediction();
     std::vector<Candidate> best, others;
     for (size_t at = 0; at < candidates_.size(); ++at) {
@@ -206,6 +211,26 @@ class Tuning {
     reserve_ = others.size();
     candidates_ = std::move(best);
     std::ranges::move(others, std::back_inserter(candidates_));
+  }
+
+  // The reserve in the model's order, which so far may be that of bounds. The candidates ahead of it stay where they
+  // are.
+  std::vector<SearchCandidate> rank_reserve(const std::string& incumbent) {
+    const size_t first = begun().size();
+    rank_bounded(launch_, std::span(candidates_).subspan(first));
+    while (candidates_.size() > first && !std::isfinite(candidates_.back().predicted_us)) candidates_.pop_back();
+    erase_twins(incumbent);
+    std::vector<SearchCandidate> reserve;
+    for (const Candidate& c : std::span(candidates_).subspan(first))
+      reserve.push_back({c.id, c.predicted_us, c.surely_spills});
+    reserve_ = reserve.size();
+    return reserve;
+  }
+
+  std::span<const Candidate> begun() const { return std::span(candidates_).first(candidates_.size() - reserve_); }
+
+  Wanted wanted(const std::string& incumbent) const {
+    return {most_timed(), environment_says("all") ? 0 : launch_.state.autotune->within, kFewestTimed, incumbent};
   }
 
   /// 0: all.
@@ -266,8 +291,8 @@ class Tuning {
       rows = known();
       if (launch_.state.store) search_options.incumbent = launch_.state.store->winner(report_.problem).value_or("");
     }
-    if (rows.size() < candidates_.size() - reserve_) {
-      rank_candidates();
+    if (rows.size() < begun().size()) {
+      rank_candidates(search_options.incumbent);
       shorten(search_options.incumbent);
     } else {
       make_grids(launch_, candidates_);
@@ -279,10 +304,11 @@ class Tuning {
     for (Device* device : how_.more_devices)
       add_worker(*device, nullptr, copies_.on(*device, launch_.state, launch_.device, launch_.options, launch_.args));
     if (shared) search_options.end = SearchOptions::End::Compare;
-    std::vector<const Candidate*> all;
-    for (const Candidate& c : candidates_) all.push_back(&c);
-    search_options.reserve = reserve_;
-    SearchOutcome outcome = search_among(all, rows, search_options);
+    std::vector<const Candidate*> first;
+    for (const Candidate& c : begun()) first.push_back(&c);
+    const std::string incumbent = search_options.incumbent;
+    if (reserve_ > 0) search_options.reserve = [this, incumbent] { return rank_reserve(incumbent); };
+    SearchOutcome outcome = search_among(first, rows, search_options);
     workers_.clear();
     report_.results = std::move(outcome.results);
     report_.timed += outcome.timed;
@@ -298,6 +324,7 @@ class Tuning {
     reset(*best);
   }
 
+  // Among some of the candidates, behind which the reserve stands if it is used.
   SearchOutcome search_among(const std::vector<const Candidate*>& some, const std::vector<TuningResult>& rows,
                              SearchOptions options) {
     std::vector<std::string> ids;
@@ -314,7 +341,7 @@ class Tuning {
     options.progress = how_.progress;
     options.workers = int(workers_.size());
     SearchOutcome outcome = search(
-        ids, predicted, rows, [&](size_t i) { return prepare(*some[i]); },
+        ids, predicted, rows, [&](size_t i) { return prepare(i < some.size() ? *some[i] : candidates_[i]); },
         [&](const TuningResult& r) {
           if (launch_.state.store && !hook_error_) launch_.state.store->put(report_.problem, r);
         },
@@ -331,8 +358,9 @@ class Tuning {
   bool share_timing() {
     const int processes = processes_of_job();
     if (processes < 2 || !launch_.state.store || how_.mode == TuneOptions::Mode::Refresh || has_hooks()) return false;
-    rank_candidates();
-    shorten(launch_.state.store->winner(report_.problem).value_or(""));
+    const std::string incumbent = launch_.state.store->winner(report_.problem).value_or("");
+    rank_candidates(incumbent);
+    shorten(incumbent);
     add_worker(launch_.device, launch_.options.stream, {launch_.args.begin(), launch_.args.end()});
     SearchOptions timing;
     timing.end = SearchOptions::End::Time;
@@ -374,7 +402,7 @@ class Tuning {
   std::vector<const Candidate*> without_result() {
     const std::vector<TuningResult> rows = known();
     std::vector<const Candidate*> open;
-    for (const Candidate& c : std::span(candidates_).first(candidates_.size() - reserve_))
+    for (const Candidate& c : begun())
       if (std::ranges::none_of(rows, [&](const TuningResult& r) { return r.config == c.id; })) open.push_back(&c);
     return open;
   }
@@ -459,9 +487,9 @@ class Tuning {
     return takes_long_ || is_hooked(c) || w.buffers.any() ? 1 : kRow;
   }
 
-  void rank_candidates() {
+  void rank_candidates(const std::string& incumbent) {
     constexpr double kLong = 100;  // microseconds
-    rank(launch_, candidates_);
+    rank(launch_, candidates_, wanted(incumbent));
     const double least = candidates_.front().predicted_us;
     takes_long_ = std::isfinite(least) && least > kLong;
   }

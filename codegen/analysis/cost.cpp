@@ -11,6 +11,7 @@
 
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/cluster_blocks.h"
+#include "codegen/analysis/cost_rates.h"
 #include "codegen/analysis/launch_values.h"
 #include "codegen/analysis/product_time.h"
 #include "codegen/analysis/register_pressure.h"
@@ -36,13 +37,8 @@ constexpr double kIssuePerClock = 4;       // warp instructions, an SM
 constexpr double kSpecialPerClock = 0.5;   // warp instructions of the special function units, an SM
 constexpr double kMemoryEfficiency = 0.9;  // what a copy reaches of the maker's rate
 constexpr double kL2Factor = 2.5;          // rate of the L2 cache by that of memory
-constexpr double kOperandReuse = 5;  // how often it gives what is read of operands of products, if that is not known
-constexpr double kProductMemory = 0.82;     // what products reach of the maker's rate of memory
-constexpr double kHandedOver = 0.3;         // of what programs write for each other that leaves the L2 cache
-constexpr double kSecondLine = 1.8;         // of a second line's bytes that copies touch, in bytes
-constexpr double kProductLaunch = 1.03e-6;  // of a launch, which overlaps the one before it
-constexpr double kSharedSums = 16400;       // clocks of an exchange of sums between the blocks of a cluster
-constexpr int kMaxPrograms = 32;            // an SM
+constexpr double kSecondLine = 1.8;        // of a second line's bytes that copies touch, in bytes
+constexpr double kSharedSums = 16400;      // clocks of an exchange of sums between the blocks of a cluster
 
 class Estimator {
  public:
@@ -92,7 +88,7 @@ class Estimator {
   };
 
   void predict() {
-    const DeviceInfo* device = inputs_.device && !inputs_.device->emulator ? inputs_.device : nullptr;
+    const DeviceInfo* device = gpu_of(inputs_);
     const std::optional<int> programs_per_sm = fitting_programs(device);
     if (!programs_per_sm) return;
     out_.programs_per_sm = *programs_per_sm;
@@ -132,12 +128,11 @@ class Estimator {
 
   Launch make_launch(const DeviceInfo* device) {
     const Rates& rates = target_.rates;
-    // Multiprocessors that clusters of so many blocks find place on.
-    const int all_sms = std::max(1, device ? device->num_sms : rates.num_sms);
-    const double sms = double(clusters_at_once(all_sms, blocks_) * blocks_);
+    const int all_sms = multiprocessors(target_, device);
+    const double sms = multiprocessors_of_clusters(all_sms, blocks_);
     const double clock = rates.clock_mhz * 1e6;
     // From here on blocks count, which share the bytes of their program.
-    const double programs = double(std::max<int64_t>(inputs_.programs, 1)) * blocks_;
+    const double programs = blocks_of_launch(inputs_, blocks_);
     if (!divided_)
       for (double* bytes : {&work_.mean.read, &work_.mean.read_traffic, &work_.mean.write_traffic}) *bytes /= blocks_;
     out_.waves = programs / (sms * out_.programs_per_sm);
@@ -152,7 +147,7 @@ class Estimator {
                   .clock = clock,
                   .spilled = spilled,
                   .slots = work_.mean.slots + 4.0 * spilled / 128 * 2};
-    launch.rate = memory_rate(device ? device->name : "").value_or(rates.memory_gb_s) * 1e9;
+    launch.rate = memory_bytes_per_second(target_, device);
     launch.traffic = memory_traffic(launch);
     const double clocks =
         std::max({launch.slots / kIssuePerClock, work_.mean.special_slots / kSpecialPerClock, work_.mean.wavefronts});

@@ -9,6 +9,28 @@ namespace tegula {
 
 using ir::Opcode;
 
+std::vector<std::array<int64_t, 3>> sample_of_programs(const CostInputs& inputs) {
+  constexpr int64_t kSamples = 8;
+  const std::array<int64_t, 3> grid = inputs.grid.value_or(std::array<int64_t, 3>{1, 1, 1});
+  const int64_t programs = std::max<int64_t>(1, grid[0] * grid[1] * grid[2]);
+  const int64_t samples = std::min(kSamples, programs);
+  std::vector<std::array<int64_t, 3>> sample;
+  for (int64_t i = 0; i < samples; ++i) {
+    const int64_t n = (2 * i + 1) * programs / (2 * samples);
+    sample.push_back({n % grid[0], n / grid[0] % grid[1], n / grid[0] / grid[1]});
+  }
+  return sample;
+}
+
+bool follows_from_ticket(const ir::Value* condition) {
+  const ir::Op* op = condition->def;
+  while (op && op->opcode != Opcode::AtomicRmw) {
+    if (op->operands.empty() || !op->regions.empty() || !op->operand(0)->type.is_scalar()) return false;
+    op = op->operand(0)->def;
+  }
+  return op != nullptr;
+}
+
 LaunchValues::LaunchValues(const ir::Func& func, const AxisAnalysis& axis, const CostInputs& inputs)
     : func_(func), axis_(axis), inputs_(inputs) {
   find_dependent(func.body);

@@ -13,6 +13,14 @@
 
 namespace tegula {
 
+/// Programs from all over the grid, which stand for the others: which branches are taken and how often loops run may
+/// follow from a program's number.
+std::vector<std::array<int64_t, 3>> sample_of_programs(const CostInputs& inputs);
+
+/// Whether a branch on `condition` is taken by the last program to come alone, as an atomic operation tells it: it
+/// finishes what all have begun.
+bool follows_from_ticket(const ir::Value* condition);
+
 class LaunchValues {
  public:
   /// All three must outlive it.

@@ -47,18 +47,41 @@ Wave on_one_sm(const ProductLaunch& l, double tensor_clocks) {
 
 double together(double a, double b, double c, double d) { return std::sqrt(a * a + b * b + c * c + d * d); }
 
+double l2_seconds(const ProductLaunch& l) { return l.l2_bytes / (kL2PerClock * l.all_sms * l.clock); }
+
+double all_seconds(const ProductLaunch& l, const Wave& wave) {
+  return together(l.memory_seconds, l2_seconds(l), wave.work + wave.waits, l.issue_seconds);
+}
+
+// The waves of a launch whose tensor cores slow down as in one that takes so many seconds.
+Wave throttled(const ProductLaunch& l, double seconds) {
+  const double busy = l.blocks * l.share * l.longest.tensor_clocks / l.sms / l.clock / seconds;
+  const double slower = 1 + busy * (kThrottle * busy + kL2Throttle * l2_seconds(l) / seconds);
+  return on_one_sm(l, l.longest.tensor_clocks * kTensorShare * slower);
+}
+
+// At the highest clock.
+double first_seconds(const ProductLaunch& l) {
+  return all_seconds(l, on_one_sm(l, l.longest.tensor_clocks * kTensorShare));
+}
+
 }  // namespace
 
 ProductTime product_time(const ProductLaunch& l) {
-  const double l2 = l.l2_bytes / (kL2PerClock * l.all_sms * l.clock);
-  const double tensor = l.longest.tensor_clocks * kTensorShare;
-  const auto all = [&](const Wave& wave) {
-    return together(l.memory_seconds, l2, wave.work + wave.waits, l.issue_seconds);
-  };
-  Wave wave = on_one_sm(l, tensor);
-  const double first = all(wave), busy = l.blocks * l.share * l.longest.tensor_clocks / l.sms / l.clock / first;
-  wave = on_one_sm(l, tensor * (1 + busy * (kThrottle * busy + kL2Throttle * l2 / first)));
-  return {std::max(l.memory_seconds, l2), std::max(wave.work, l.issue_seconds), wave.waits, all(wave)};
+  const Wave wave = throttled(l, first_seconds(l));
+  return {std::max(l.memory_seconds, l2_seconds(l)), std::max(wave.work, l.issue_seconds), wave.waits,
+          all_seconds(l, wave)};
+}
+
+// What throttled() gives falls with the seconds, of which product_time() puts in fewer than come out. So these are no
+// fewer than where as many come out as were put in.
+double least_product_time(const ProductLaunch& l) {
+  double least = first_seconds(l), most = all_seconds(l, throttled(l, least));
+  for (int i = 0; i < 10; ++i) {
+    const double between = (least + most) / 2;
+    (all_seconds(l, throttled(l, between)) >= between ? least : most) = between;
+  }
+  return least;
 }
 
 }  // namespace tegula

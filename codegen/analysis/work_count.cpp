@@ -12,6 +12,7 @@
 #include "codegen/analysis/axis_runs.h"
 #include "codegen/analysis/cluster_blocks.h"
 #include "codegen/analysis/conversion.h"
+#include "codegen/analysis/cost_rates.h"
 #include "codegen/analysis/equal_elements.h"
 #include "codegen/analysis/op_cost.h"
 #include "codegen/analysis/pointer_base.h"
@@ -74,16 +75,11 @@ class WorkCounter {
     });
   }
 
-  // Programs from all over the grid stand for the others: which branches are taken and how often loops run may follow
-  // from a program's number.
   WorkOfPrograms run() {
-    constexpr int64_t kSamples = 8;
-    const std::array<int64_t, 3> grid = inputs_.grid.value_or(std::array<int64_t, 3>{1, 1, 1});
-    const int64_t programs = std::max<int64_t>(1, grid[0] * grid[1] * grid[2]);
-    const int64_t samples = std::min(kSamples, programs);
-    for (int64_t i = 0; i < samples; ++i) {
-      const int64_t n = (2 * i + 1) * programs / (2 * samples);
-      values_.set_program({n % grid[0], n / grid[0] % grid[1], n / grid[0] / grid[1]});
+    const auto sample = sample_of_programs(inputs_);
+    const auto samples = double(sample.size());
+    for (size_t i = 0; i < sample.size(); ++i) {
+      values_.set_program(sample[i]);
       Work program, first;
       for (group_ = 0; group_ < groups_; ++group_) {
         values_.set_group(group_);
@@ -97,8 +93,8 @@ class WorkCounter {
       if (i == 0 || program.product_steps > out_.longest.product_steps)
         out_.longest = program, out_.one_group_of_longest = first;
     }
-    for (Work* work : {&out_.mean, &out_.one_group, &out_.last}) work->scale(1 / double(samples));
-    for (auto& [base, array] : out_.arrays) array.read /= double(samples), array.written /= double(samples);
+    for (Work* work : {&out_.mean, &out_.one_group, &out_.last}) work->scale(1 / samples);
+    for (auto& [base, array] : out_.arrays) array.read /= samples, array.written /= samples;
     return std::move(out_);
   }
 
@@ -254,11 +250,6 @@ class WorkCounter {
     }
   }
 
-  double tensor_clocks(double flops) const {
-    const Rates& rates = target_.rates;
-    return flops * rates.num_sms * rates.clock_mhz * 1e6 / (rates.tensor_tflop_s * 1e12);
-  }
-
   void count(const ir::Block& block, double times, Step* step = nullptr) {
     bool loads = false;
     for (const auto& pointer : block.ops) {
@@ -324,7 +315,8 @@ class WorkCounter {
     const ProductCost cost = family_of(op).cost(op, target_);
     sums_.dot_flops += cost.flops * times;
     if (step)
-      step->tensor += tensor_clocks(cost.tensor_flops), step->shared += cost.shared_bytes, copies_beside(op, *step);
+      step->tensor += tensor_clocks(cost.tensor_flops, target_), step->shared += cost.shared_bytes,
+          copies_beside(op, *step);
     else
       sums_.tensor_flops += cost.tensor_flops * times;
     sums_.steps += (cost.steps / warps_ + cost.fmas / 2) * times;
@@ -355,17 +347,6 @@ class WorkCounter {
     constexpr double kFew = 4;
     if (op.opcode != Opcode::Div && op.opcode != Opcode::Rem) return false;
     return kFew * double(registers_.distinct_registers(op.operand(1))) <= double(held_elements(op.result()->type));
-  }
-
-  // Whether the last program to come, as an atomic operation tells it, takes the branch alone: it finishes what all
-  // have begun.
-  static bool follows_from_ticket(const ir::Value* condition) {
-    const ir::Op* op = condition->def;
-    while (op && op->opcode != Opcode::AtomicRmw) {
-      if (op->operands.empty() || !op->regions.empty() || !op->operand(0)->type.is_scalar()) return false;
-      op = op->operand(0)->def;
-    }
-    return op != nullptr;
   }
 
   void count_branches(const ir::Op& op, double times, Step* step) {

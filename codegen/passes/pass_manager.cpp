@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <set>
+#include <span>
 #include <sstream>
 
 #include "codegen/analysis/shared_hazards.h"
@@ -38,11 +39,16 @@ std::string asked_to_fail() {
   return name ? name : "";
 }
 
-}  // namespace
+// The passes up to stage_operands.
+std::span<const PassInfo> staging() {
+  const std::span<const PassInfo> all = pass_table();
+  const auto last = std::ranges::find(all, &passes::stage_operands, &PassInfo::run);
+  return all.first(size_t(last - all.begin()) + 1);
+}
 
-bool run_passes(ir::Func& func, PassContext& context, const DumpCallback& dump, std::vector<PassTime>* times) {
-  if (!ir::verify(func, pass_table().front().before, context.diags)) return false;
-  for (const PassInfo& pass : pass_table()) {
+bool run_passes(std::span<const PassInfo> passes, ir::Func& func, PassContext& context, const DumpCallback& dump,
+                std::vector<PassTime>* times) {
+  for (const PassInfo& pass : passes) {
     auto start = std::chrono::steady_clock::now();
     size_t reported = context.diags.size();
     TEGULA_CHECK(pass.name != asked_to_fail(), "TEGULA_FAIL names the pass {}", pass.name);
@@ -55,6 +61,22 @@ bool run_passes(ir::Func& func, PassContext& context, const DumpCallback& dump, 
     if (ir::kVerifyEachStep || &pass == &pass_table().back()) check_valid(func, pass);
   }
   return true;
+}
+
+}  // namespace
+
+bool run_passes(ir::Func& func, PassContext& context, const DumpCallback& dump, std::vector<PassTime>* times) {
+  return ir::verify(func, pass_table().front().before, context.diags) &&
+         run_passes(pass_table(), func, context, dump, times);
+}
+
+bool run_passes_up_to_staging(ir::Func& func, PassContext& context) {
+  return ir::verify(func, pass_table().front().before, context.diags) &&
+         run_passes(staging(), func, context, {}, nullptr);
+}
+
+bool run_passes_behind_staging(ir::Func& func, PassContext& context) {
+  return run_passes(std::span<const PassInfo>(pass_table()).subspan(staging().size()), func, context, {}, nullptr);
 }
 
 namespace {

@@ -19,6 +19,10 @@ using DumpCallback = std::function<void(const std::string& pass, const std::stri
 bool run_passes(ir::Func& func, PassContext& context, const DumpCallback& dump = {},
                 std::vector<PassTime>* times = nullptr);
 
+/// The same in two parts: the passes up to stage_operands, and those behind it.
+bool run_passes_up_to_staging(ir::Func& func, PassContext& context);
+bool run_passes_behind_staging(ir::Func& func, PassContext& context);
+
 /// The dump that TEGULA_DUMP asks for: `all` or names separated by commas, printed to stderr under a line `// ----
 /// after NAME`; null if the variable is not set. Unknown names are warned of once a process.
 DumpCallback dump_from_environment();

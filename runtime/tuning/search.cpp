@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <condition_variable>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -103,16 +104,22 @@ class Search {
   Search(const std::vector<std::string>& configs, const std::vector<double>& predicted_us,
          const std::function<PreparedCandidate(size_t)>& prepare,
          const std::function<void(const TuningResult&)>& finished, const SearchOptions& options)
-      : configs_(configs), predicted_(predicted_us), prepare_(prepare), finished_(finished), options_(options) {}
+      : prepare_(prepare), finished_(finished), options_(options) {
+    for (size_t i = 0; i < configs.size(); ++i)
+      candidates_.push_back({configs[i], i < predicted_us.size() ? predicted_us[i] : 0,
+                             i < options.surely_spills.size() ? options.surely_spills[i] : ""});
+  }
 
   SearchOutcome run(const std::vector<TuningResult>& known) {
-    size_t begun = configs_.size() - std::min(options_.reserve, configs_.size());
+    size_t begun = candidates_.size();
     measure_from(0, begun, known);
     // As many again at most: where nothing works, as after an error of the device, what is behind them does not either.
-    const size_t most = std::min(2 * begun, configs_.size());
-    for (size_t replaced = 0; begun < most;) {
+    size_t most = 2 * begun;
+    for (size_t replaced = 0; options_.reserve && begun < most;) {
       const size_t missing = count_missing() - replaced;
       if (missing == 0) break;
+      if (replaced == 0) std::ranges::move(options_.reserve(), std::back_inserter(candidates_));
+      most = std::min(most, candidates_.size());
       const size_t end = std::min(begun + missing, most);
       replaced += missing;
       measure_from(begun, end, known);
@@ -145,10 +152,11 @@ class Search {
     out_.results.resize(end);
     std::vector<size_t> todo, put_off;
     for (size_t i = begin; i < end; ++i) {
-      auto it = std::find_if(known.begin(), known.end(), [&](const auto& r) { return r.config == configs_[i]; });
-      if (it == known.end() && i < options_.surely_spills.size() && !options_.surely_spills[i].empty()) {
+      auto it =
+          std::find_if(known.begin(), known.end(), [&](const auto& r) { return r.config == candidates_[i].config; });
+      if (it == known.end() && !candidates_[i].surely_spills.empty()) {
         out_.results[i].status = Status::Spilled;
-        out_.results[i].reason = options_.surely_spills[i];
+        out_.results[i].reason = candidates_[i].surely_spills;
         put_off.push_back(i);
       } else if (it == known.end()) {
         todo.push_back(i);
@@ -184,8 +192,8 @@ class Search {
 
   void measure(size_t i, PreparedCandidate candidate, int worker) {
     TuningResult& facts = candidate.facts;
-    facts.config = configs_[i];
-    if (i < predicted_.size()) facts.predicted_us = predicted_[i];
+    facts.config = candidates_[i].config;
+    if (candidates_[i].predicted_us != 0) facts.predicted_us = candidates_[i].predicted_us;
     if (!std::isfinite(facts.predicted_us)) facts.predicted_us = 0;
     if (facts.status == Status::Timed && facts.spill_bytes > 0) {
       facts.status = Status::Spilled;
@@ -345,10 +353,9 @@ class Search {
     return *incumbent;
   }
 
-  bool is_incumbent(size_t i) const { return configs_[i] == options_.incumbent; }
+  bool is_incumbent(size_t i) const { return candidates_[i].config == options_.incumbent; }
 
-  const std::vector<std::string>& configs_;
-  const std::vector<double>& predicted_;
+  std::vector<SearchCandidate> candidates_;  // those of the reserve too, once they were asked for
   const std::function<PreparedCandidate(size_t)>& prepare_;
   const std::function<void(const TuningResult&)>& finished_;
   const SearchOptions& options_;

@@ -21,6 +21,13 @@ struct PreparedCandidate {
   int launches = 1;  ///< in a run, whose time is that of one of them
 };
 
+/// A candidate that may take the place of another one.
+struct SearchCandidate {
+  std::string config;
+  double predicted_us = 0;
+  std::string surely_spills;  ///< why; empty: it does not
+};
+
 struct SearchOptions {
   int compile_threads = 0;  ///< 0: one a core
   uint64_t turn = 0;        ///< of the processors (ProcessorSlot)
@@ -32,9 +39,9 @@ struct SearchOptions {
   /// Why a candidate surely spills, beside `configs`; empty text: it does not, empty list: none does. Such a candidate
   /// is not prepared unless all spill, since it is those that take the assembler longest.
   std::vector<std::string> surely_spills = {};
-  /// The last so many candidates are prepared only in the place of ones that fail or spill, as many as the others at
-  /// most.
-  size_t reserve = 0;
+  /// Further candidates, best guess first, of which in the place of each one that fails or spills one is prepared, as
+  /// many as there are others at most. Asked for once, when the first one is needed; null: there are none.
+  Function<std::vector<SearchCandidate>()> reserve;
   /// What the search ends with. Time: nothing is chosen, and spilling candidates are left. Compare: the best few are
   /// timed in turn again even if all were known, as processes have timed them on GPUs of their own.
   enum class End { Time, Choose, Compare } end = End::Choose;
@@ -45,7 +52,7 @@ struct SearchOptions {
 };
 
 struct SearchOutcome {
-  std::vector<TuningResult> results;  ///< one a candidate, in the order given; without those of the reserve left over
+  std::vector<TuningResult> results;  ///< one a candidate, in the order given, those of the reserve that took part last
   int best = -1;                      ///< index in results; -1 when none could be timed
   int timed = 0;                      ///< how many were timed in this search (not known before)
 };
@@ -53,7 +60,8 @@ struct SearchOutcome {
 /// Times the candidates and picks one.
 ///
 /// `configs`: canonical texts, best guess first (the model's order), `predicted_us` beside them or empty. `known`:
-/// results from before, which are not measured again. `prepare` is called from several threads; each worker times on a
+/// results from before, which are not measured again. `prepare` gets a candidate's number, behind those of `configs`
+/// that of one of the reserve, and is called from several threads; each worker times on a
 /// thread of its own what is ready, in order, while other candidates are still being prepared; then those that are not
 /// hopeless, or the best few of several workers', run in turn on worker 0 alone, and the fastest is taken, unless an
 /// incumbent is not slower beyond doubt. A candidate that spills is timed only if all spill. `finished` is called with

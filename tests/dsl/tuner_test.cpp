@@ -376,6 +376,55 @@ TEST_F(Tuner, WhatTheModelHasFarBehindIsNotTimed) {
   EXPECT_EQ(timed(0), 3);
 }
 
+// Most configurations of a product are known to be slow before they are laid out. The ones that are timed are those
+// that come first where all are predicted, and so are those that take the place of others which do not work.
+TEST_F(Tuner, ProductsAreTimedInTheOrderOfAllPredictions) {
+  FakeGpu gpu;
+  Autotune tuning;
+  for (int m : {16, 64, 128, 256})
+    for (int n : {16, 64, 256})
+      for (int stages : {2, 4})
+        tuning.configs.push_back(config({{"BLOCK_M", m}, {"BLOCK_N", n}, {"BLOCK_K", 64}}, num_stages(stages)));
+  constexpr int64_t kExtent = 1024;
+  Buffer a(gpu, 2 * kExtent * kExtent), b(gpu, 2 * kExtent * kExtent), c(gpu, 2 * kExtent * kExtent);
+  const std::array<Arg, 12> args{Arg(a.as<float16>()),
+                                 Arg(b.as<float16>()),
+                                 Arg(c.as<float16>()),
+                                 kExtent,
+                                 kExtent,
+                                 kExtent,
+                                 kExtent,
+                                 1,
+                                 kExtent,
+                                 1,
+                                 kExtent,
+                                 1};
+  const auto tune = [&](int top_k) {
+    tuning.top_k = top_k;
+    Program program = Program::load(TEGULA_SOURCE_DIR "/tests/kernels/matmul.py");
+    program.set_cache(nullptr);
+    Kernel kernel = program.kernel("matmul").autotune(tuning);
+    kernel.set_tuning_store(nullptr);
+    auto grid = [](const Config& f) {
+      return Grid{
+          unsigned((kExtent + f["BLOCK_M"] - 1) / f["BLOCK_M"] * ((kExtent + f["BLOCK_N"] - 1) / f["BLOCK_N"]))};
+    };
+    return kernel.tune(gpu, detail::GridRef(grid), {.constexprs = {{"GROUP_M", 8}, {"OUT", Constexpr(Elem::F16)}}},
+                       args);
+  };
+  std::vector<TuningResult> all = tune(0).results;
+  std::erase_if(all, [](const TuningResult& r) { return r.predicted_us == 0; });
+  std::ranges::stable_sort(all, {}, &TuningResult::predicted_us);
+  ASSERT_GT(all.size(), 8u);
+  gpu.assemble = [&](KernelImage& image) { image.spill_bytes = 4; };
+  const std::vector<TuningResult> some = tune(3).results;
+  ASSERT_EQ(some.size(), 6u);  // three, and three in their place
+  for (size_t i = 0; i < some.size(); ++i) {
+    EXPECT_EQ(some[i].config, all[i].config);
+    EXPECT_EQ(some[i].predicted_us, all[i].predicted_us);
+  }
+}
+
 // A number of stages that shows in no code, as nothing is pipelined, makes no candidate of its own.
 TEST_F(Tuner, EqualCodeIsTimedOnce) {
   FakeGpu gpu;

@@ -21,6 +21,8 @@ using Status = TuningResult::Status;
 struct Bench {
   std::map<std::string, double> truth;
   std::vector<std::string> configs;
+  size_t first = SIZE_MAX;  ///< so many of them are no reserve
+  int asked_for_reserve = 0;
   double noise = 0.01;
   SearchOptions options;
   std::set<std::string> spills, broken, slow_to_fail;
@@ -32,6 +34,16 @@ struct Bench {
   std::vector<std::string> stored;
 
   void add(const std::string& config, double us) { configs.push_back(config), truth[config] = us; }
+  /// Makes the last so many of the candidates the reserve.
+  void reserve(size_t count) {
+    std::vector<SearchCandidate> reserve;
+    for (size_t i = configs.size() - count; i < configs.size(); ++i) reserve.push_back({configs[i]});
+    first = configs.size() - count;
+    options.reserve = [this, reserve] {
+      ++asked_for_reserve;
+      return reserve;
+    };
+  }
 
   SearchOutcome run(const std::vector<TuningResult>& known = {}, const std::vector<double>& predicted = {}) {
     auto prepare = [this](size_t i) {
@@ -51,8 +63,9 @@ struct Bench {
       };
       return out;
     };
+    const std::vector<std::string> given(configs.begin(), configs.begin() + long(std::min(first, configs.size())));
     return search(
-        configs, predicted, known, prepare, [this](const TuningResult& r) { stored.push_back(r.config); }, options);
+        given, predicted, known, prepare, [this](const TuningResult& r) { stored.push_back(r.config); }, options);
   }
 };
 
@@ -86,18 +99,28 @@ TEST(Search, ReserveTakesThePlaceOfWhatDoesNotWork) {
     b.add(config, 100);
   b.truth["slow"] = 110, b.truth["fast"] = 90, b.truth["left over"] = 50;
   b.spills = {"spills", "also spills"}, b.broken = {"broken"};
-  b.options.reserve = 4;
+  b.reserve(4);
   SearchOutcome out = b.run();
   ASSERT_EQ(out.results.size(), 6u);
   EXPECT_EQ(out.results[size_t(out.best)].config, "fast");
   EXPECT_FALSE(b.runs.contains("left over"));
   EXPECT_TRUE(b.runs.contains("works"));
+  EXPECT_EQ(b.asked_for_reserve, 1);
   // What is known to spill is replaced too.
   Bench again;
   for (const char* config : {"spills", "slow", "fast"}) again.add(config, 100);
-  again.truth["fast"] = 90, again.spills = b.spills, again.options.reserve = 1;
+  again.truth["fast"] = 90, again.spills = b.spills, again.reserve(1);
   EXPECT_EQ(again.run({out.results[0]}).best, 2);
   EXPECT_FALSE(again.runs.contains("spills"));
+}
+
+TEST(Search, TheReserveIsNotAskedForWhereAllWork) {
+  Bench b;
+  for (const char* config : {"slow", "fast", "left over"}) b.add(config, 100);
+  b.truth["fast"] = 90;
+  b.reserve(1);
+  EXPECT_EQ(b.run().best, 1);
+  EXPECT_EQ(b.asked_for_reserve, 0);
 }
 
 // As after an error of the device.
@@ -107,7 +130,7 @@ TEST(Search, WhereNothingWorksTheReserveIsNotUsedUp) {
     b.add(fmt::format("{}", i), 100);
     b.broken.insert(fmt::format("{}", i));
   }
-  b.options.reserve = 17;
+  b.reserve(17);
   const SearchOutcome out = b.run();
   EXPECT_EQ(out.results.size(), 6u);
   EXPECT_EQ(out.best, -1);

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <regex>
 
+#include "codegen/analysis/cost_bound.h"
 #include "codegen/analysis/product_time.h"
 #include "codegen/compile.h"
 #include "codegen/product/plan.h"
@@ -290,6 +291,34 @@ TEST(Cost, RanksProducts) {
   EXPECT_LT(us(128, 128, 64, 8), us(64, 64, 32, 4));
   EXPECT_LT(us(64, 64, 32, 4), us(32, 32, 32, 4));
   EXPECT_LT(us(128, 128, 64, 8), us(256, 256, 128, 8));  // spills in each trip
+}
+
+// Ahead of layouts: a bound of the time, which is near enough to it to tell slow products from fast ones.
+TEST(Cost, IsBoundedAheadOfLayouts) {
+  const Target& target = *find_target("sm_90a");
+  const auto bound = [&](const Launch& launch, const CostInputs& inputs) {
+    Diagnostics diags;
+    auto staged = stage_products(*kernel_of(launch).tile_func(launch.types, launch.options), target, diags);
+    EXPECT_TRUE(staged) << diags.render();
+    return staged ? least_us(*staged, AxisAnalysis(*staged), target, inputs) : 0;
+  };
+  const std::array<std::array<int64_t, 3>, 4> shapes{
+      {{4096, 4096, 4096}, {512, 768, 8192}, {64, 8192, 256}, {8, 8, 8}}};
+  for (const auto& [m, n, k] : shapes)
+    for (const auto& [rows, columns, step, warps] :
+         std::vector<std::array<int, 4>>{{128, 128, 64, 8}, {64, 64, 32, 4}, {16, 32, 128, 4}, {256, 256, 64, 8}})
+      for (const int stages : {1, 4}) {
+        Launch launch = matmul(rows, columns, step, warps);
+        launch.options.num_stages = stages;
+        const CostInputs inputs{
+            .programs = (m + rows - 1) / rows * ((n + columns - 1) / columns),
+            .arguments = {{"M", m}, {"N", n}, {"K", k}, {"stride_am", k}, {"stride_bk", n}, {"stride_cm", n}},
+            .array_bytes = {{"a_ptr", 2 * m * k}, {"b_ptr", 2 * k * n}, {"c_ptr", 2 * m * n}}};
+        const double us = estimate(launch, inputs).predicted_us, least = bound(launch, inputs);
+        EXPECT_LE(least, us) << m << " " << n << " " << k << ", " << rows << " x " << columns << ", " << stages;
+        if (m == 4096) EXPECT_GT(least, 0.2 * std::min(us, 1e4));
+      }
+  EXPECT_EQ(bound(softmax(Elem::F32, 1024, 4), {.programs = 64}), 0);
 }
 
 // One row of blocks reads B once: no operand is read again, as the arrays' sizes tell.

@@ -1,0 +1,20 @@
+// A bound of what the cost model says, ahead of layouts: with it most configurations of a product are known to be slower
+// than the best ones for a fraction of the time that it takes to lay them out.
+#pragma once
+
+#include "codegen/analysis/axis_info.h"
+#include "codegen/analysis/cost.h"
+#include "codegen/ir/ir.h"
+#include "codegen/target/target.h"
+
+namespace tegula {
+
+/// No more than the microseconds that estimate_cost() predicts for the function once it has layouts; 0 where nothing is
+/// known. `func` is one whose operands of products are staged (stage_products() in codegen/compile.h), `axis` what is
+/// known of its values.
+///
+/// Counted is what no later pass changes: the steps of loops around products, their work on the tensor cores, what is
+/// copied for them, and what is read and written without a mask.
+double least_us(const ir::Func& func, const AxisAnalysis& axis, const Target& target, const CostInputs& inputs);
+
+}  // namespace tegula
