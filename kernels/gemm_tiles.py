@@ -219,9 +219,10 @@ def best_extent(across, along, width, least, more, blocks=1, products=1, most=32
     16 that two take. A tile takes about the time of its extent and `more`."""
     best = 0
     shortest = 0
+    tiles_across = products * triton.cdiv(across, width)
+    at_once = clusters_at_once(blocks)
     for extent in [e for e in list(range(8, 257, 8)) + [272, 288, 304, 320] if least <= e and e <= most and e % step == 0]:
-        tiles = products * triton.cdiv(along, extent) * triton.cdiv(across, width)
-        time = triton.cdiv(tiles, clusters_at_once(blocks)) * (extent + more)
+        time = triton.cdiv(tiles_across * triton.cdiv(along, extent), at_once) * (extent + more)
         if best == 0 or time < shortest:
             best = extent
             shortest = time

@@ -1,5 +1,5 @@
-// A bound of what the cost model says, ahead of layouts: with it most configurations of a product are known to be slower
-// than the best ones for a fraction of the time that it takes to lay them out.
+// A bound of what the cost model says, ahead of layouts: with it most configurations of a product are known to be
+// slower than the best ones for a fraction of the time that it takes to lay them out.
 #pragma once
 
 #include "codegen/analysis/axis_info.h"

@@ -18,6 +18,7 @@
 #include "codegen/analysis/pointer_base.h"
 #include "codegen/analysis/shared_plan.h"
 #include "codegen/ir/flow.h"
+#include "codegen/ir/pointer_set.h"
 #include "codegen/product/plan.h"
 
 namespace tegula {
@@ -325,17 +326,35 @@ class WorkCounter {
 
   // An op that computes its result in registers, with exchanges where its operands lie otherwise.
   void compute(const ir::Op& op, double times) {
-    const ir::Type& type = op.result()->type;
-    if (crosses_blocks(op, blocks_)) sums_.cluster_exchange += times;
+    const OpFacts facts = facts_of(op);
+    if (facts.crosses_blocks) sums_.cluster_exchange += times;
     if (op.opcode == Opcode::ExchangeBlocks) sums_.cluster_exchange += 2 * times;
-    if (scratch_bytes(op)) {
+    if (facts.has_scratch) {
       sums_.exchange += times;
-      sums_.slots += 2.0 * double(held_elements(type)) * warps_ * times;
+      sums_.slots += 2.0 * double(facts.held) * warps_ * times;
     }
-    double n = std::min(double(held_elements(type)), double(registers_.distinct_registers(op.result())));
-    OpCost cost = op_cost(op, few_divisors(op));
-    if (is_remainder_of_quotient(op)) cost.slots = 2;
-    work(cost, n, double(type.num_elements()), times, cost.slots);
+    const double elements = double(op.result()->type.num_elements());
+    work(facts.cost, facts.computed, elements, times, facts.cost.slots);
+  }
+
+  /// What is the same in all programs, and takes algebra of layouts.
+  struct OpFacts {
+    bool crosses_blocks = false, has_scratch = false;
+    int64_t held = -1;    ///< elements of the result that a thread holds; -1: not yet looked at
+    double computed = 0;  ///< of these, those that it computes
+    OpCost cost = {};     ///< of one
+  };
+
+  const OpFacts& facts_of(const ir::Op& op) {
+    OpFacts& facts = facts_[&op];
+    if (facts.held >= 0) return facts;
+    facts.crosses_blocks = crosses_blocks(op, blocks_);
+    facts.has_scratch = scratch_bytes(op) > 0;
+    facts.held = held_elements(op.result()->type);
+    facts.computed = std::min(double(facts.held), double(registers_.distinct_registers(op.result())));
+    facts.cost = op_cost(op, few_divisors(op));
+    if (is_remainder_of_quotient(op)) facts.cost.slots = 2;
+    return facts;
   }
 
   // Of a quotient that is computed anyway: what is left is a product and a difference.
@@ -401,8 +420,9 @@ class WorkCounter {
     work(op_cost(*op.regions[0]->ops.front()), n * rounds, double(in.num_elements()) * rounds, times, each);
     sums_.shuffles += 5 * times;
     sums_.slots += 10 * exchanged * warps_ * times;
-    if (scratch_bytes(op)) sums_.exchange += times;
-    if (crosses_blocks(op, blocks_)) sums_.cluster_exchange += times;
+    const OpFacts facts = facts_of(op);
+    if (facts.has_scratch) sums_.exchange += times;
+    if (facts.crosses_blocks) sums_.cluster_exchange += times;
   }
 
   void work(const OpCost& cost, double per_thread, double elements, double times, double slots) {
@@ -428,6 +448,7 @@ class WorkCounter {
   double arrays_weight_ = 1;                                           // of what is counted now
   std::unordered_map<const ir::Op*, const ir::Op*> copied_beside_;     // by their allocs: copies in copy_warps
   std::set<std::pair<const ir::Value*, const ir::Value*>> quotients_;  // of integers: dividend, divisor
+  ir::PointerMap<OpFacts> facts_;                                      // by op
   std::unordered_set<const ir::Op*> answered_;                         // atomic operations whose results are used
   WorkOfPrograms out_;
 };
