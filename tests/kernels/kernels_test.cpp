@@ -1,6 +1,7 @@
 // label: device
 // heavy: Kernels.Affine Kernels.RmsNorm Kernels.LayerNorm
 // heavy: Kernels.EveryConfigurationOfNorm Kernels.EveryConfigurationOfSoftmax
+// heavy: Kernels.SoftmaxScaleBias Kernels.ExpNormalize
 // The kernel library against double precision: every entry, element type and kind of shape; what it refuses.
 #include "kernels/kernels.h"
 

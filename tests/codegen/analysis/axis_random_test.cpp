@@ -1,4 +1,5 @@
 // Every fact of axis analysis holds: random index expressions, evaluated.
+// heavy: Seeds/RandomExpressions.*/???
 #include <algorithm>
 #include <map>
 #include <random>

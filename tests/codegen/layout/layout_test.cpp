@@ -1,4 +1,5 @@
 // Layout algebra: fixed cases as literal bases, and laws over all coordinates of random layouts.
+// heavy: Seeds/Laws.*/??
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // label: device
 // heavy: DotTypes.ElementwiseThroughSharedMemory
 // heavy: DotTypes.TensorCores DotTypes.LongSums DotTypes.ScaledBlocks
+// heavy: DotTypes.SumsOfFloat16
 // Dots of every type and extent against sums in double.
 #include <algorithm>
 

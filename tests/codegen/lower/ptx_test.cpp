@@ -2,6 +2,7 @@
 // heavy: Ptx.AcceptedByTheAssemblerWithoutSpills
 // heavy: Ptx.RegistersAreSetBeforeTheyAreRead
 // heavy: Ptx.WaitsForEarlierKernelsBeforeItTouchesMemory Ptx.SameBytesEveryTime
+// heavy: Ptx.LineTableNamesTheUsersLines
 // The PTX of every kernel text in the tree: an assembler accepts it for every target, nothing spills, equal inputs give
 // equal bytes, and its line table names the user's lines.
 #include <fmt/ranges.h>

@@ -1,5 +1,6 @@
 // label: unit
 // Loops of statements that a text unrolled: what they give, on the emulator, and what stays unrolled.
+// heavy: RollLoops.CodeIsAsLongForManyCopies
 #include <gtest/gtest.h>
 
 #include <algorithm>

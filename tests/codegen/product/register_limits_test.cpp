@@ -1,4 +1,5 @@
 // Products in programs whose threads have few registers: ptxas refuses an instruction whose operands leave none.
+// heavy: RegisterLimits.EachInstructionFits
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
 // Statements of a module, on which the values of its names depend.
+// heavy: ModuleStatements.ThousandsThatAreNotEvaluatedTakeLinearTime
 #include <fmt/format.h>
 
 #include <tuple>
