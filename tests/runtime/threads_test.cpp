@@ -8,11 +8,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <future>
+#include <string>
+
+#include "tests/build_folder.h"
 
 namespace tegula {
 namespace {
 
-constexpr const char* kLibrary = TEGULA_TORN_DOWN;
+const std::string kLibrary = build_folder() / "tests/libtorn_down.so";
 
 // The process ends while a thread works in the library; its status says whether that was there to the end.
 [[noreturn]] void end_while_it_works() {
@@ -21,7 +24,7 @@ constexpr const char* kLibrary = TEGULA_TORN_DOWN;
   nothing.set_value();
   cuda::finish_before_exit(nothing.get_future().share());
   auto work = std::async(std::launch::async, [&] {
-    auto* there = reinterpret_cast<bool (*)()>(dlsym(dlopen(kLibrary, RTLD_NOW), "work"));
+    auto* there = reinterpret_cast<bool (*)()>(dlsym(dlopen(kLibrary.c_str(), RTLD_NOW), "work"));
     begun.set_value();
     if (!there()) _exit(3);
   });

@@ -13,9 +13,7 @@
 #include <string>
 #include <string_view>
 
-#ifndef TEGULA_COMMAND  // it is not built
-#define TEGULA_COMMAND ""
-#endif
+#include "tests/build_folder.h"
 
 namespace tegula {
 
@@ -89,8 +87,7 @@ class Command : public testing::Test {
   }
 
   void SetUp() override {
-    if (std::string_view(TEGULA_COMMAND).empty())
-      GTEST_SKIP() << "the tegula command is not built (TEGULA_TOOLS is off)";
+    if (!fs::exists(command_)) GTEST_SKIP() << "the tegula command is not built (TEGULA_TOOLS is off)";
   }
 
   void write(const std::string& name, const std::string& text) {
@@ -100,14 +97,14 @@ class Command : public testing::Test {
 
   /// Without a GPU, with a cache of its own and, unless said otherwise, no program in PATH and no ptxas.
   CommandResult tegula(const std::string& arguments, const std::string& path = kNoPrograms) {
-    std::string command =
-        fmt::format("cd '{0}' && {3} PATH='{1}' TEGULA_DEVICE=emulator TEGULA_CACHE_DIR='{0}/cache' '" TEGULA_COMMAND
-                    "' {2} >out.txt 2>err.txt",
-                    folder_.string(), path, arguments, path == kNoPrograms ? "TEGULA_PTXAS=" : "");
+    std::string command = fmt::format(
+        "cd '{0}' && {3} PATH='{1}' TEGULA_DEVICE=emulator TEGULA_CACHE_DIR='{0}/cache' '{4}' {2} >out.txt 2>err.txt",
+        folder_.string(), path, arguments, path == kNoPrograms ? "TEGULA_PTXAS=" : "", command_.string());
     int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, file("out.txt"), file("err.txt")};
   }
 
+  const fs::path command_ = build_folder() / "tegula";
   fs::path folder_;
 };
 

@@ -22,11 +22,12 @@ namespace tegula::emulator {
 
 struct Program;
 
-/// What AddressSanitizer is told of a fiber's stack, around each switch; nothing in other builds.
+/// What AddressSanitizer is told of a fiber's stack, around each switch; nothing in other builds. It is of one size in
+/// all, as tests are compiled without sanitizers.
 class StackNote {
-#ifdef __SANITIZE_ADDRESS__
  public:
   StackNote() = default;
+#ifdef __SANITIZE_ADDRESS__
   StackNote(const void* begin, size_t bytes) : begin_(begin), bytes_(bytes) {
     __asan_unpoison_memory_region(begin, bytes);  // of what ran there before
   }
@@ -34,18 +35,16 @@ class StackNote {
   void leave(const StackNote& next) { __sanitizer_start_switch_fiber(&frames_, next.begin_, next.bytes_); }
   /// Called on this stack, first thing after a switch from that of `from`: which may be a host thread's own.
   void enter(StackNote& from) { __sanitizer_finish_switch_fiber(frames_, &from.begin_, &from.bytes_); }
-
- private:
-  void* frames_ = nullptr;
-  const void* begin_ = nullptr;
-  size_t bytes_ = 0;
 #else
- public:
-  StackNote() = default;
   StackNote(const void*, size_t) {}
   void leave(const StackNote&) {}
   void enter(StackNote&) {}
 #endif
+
+ private:
+  [[maybe_unused]] void* frames_ = nullptr;
+  [[maybe_unused]] const void* begin_ = nullptr;
+  [[maybe_unused]] size_t bytes_ = 0;
 };
 
 /// Where a thread is in the kernel, for messages: the operand `site` of the access (an index into KernelImage::sites),
@@ -78,7 +77,7 @@ struct Fiber {
   uint32_t prints = 0;              ///< print statements that it has begun
   uint32_t bulk_groups = 0;         ///< of bulk stores that it committed
   enum class Moved : uint8_t { Nothing, In, Out } moved = Moved::Nothing;  ///< its latest access to global memory
-  [[no_unique_address]] StackNote stack;
+  StackNote stack;
 };
 
 /// Stacks of one size, each with a page below it that must not be touched. They are never given back before the end.
