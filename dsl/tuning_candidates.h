@@ -53,7 +53,7 @@ struct Wanted {
   size_t most = 0;    ///< the first so many at most; 0: all
   double within = 0;  ///< of these the ones that take so many times the first one's time at most; 0: whatever they take
   size_t fewest = 0;  ///< but so many at least
-  std::string besides;  ///< and the one of this id, wherever it is
+  std::string besides = {};  ///< and the one of this id, wherever it is
 
   bool is_all() const { return most == 0 && within <= 0; }
 };

@@ -25,7 +25,7 @@ struct PreparedCandidate {
 struct SearchCandidate {
   std::string config;
   double predicted_us = 0;
-  std::string surely_spills;  ///< why; empty: it does not
+  std::string surely_spills = {};  ///< why; empty: it does not
 };
 
 struct SearchOptions {

@@ -316,7 +316,9 @@ TEST(Cost, IsBoundedAheadOfLayouts) {
             .array_bytes = {{"a_ptr", 2 * m * k}, {"b_ptr", 2 * k * n}, {"c_ptr", 2 * m * n}}};
         const double us = estimate(launch, inputs).predicted_us, least = bound(launch, inputs);
         EXPECT_LE(least, us) << m << " " << n << " " << k << ", " << rows << " x " << columns << ", " << stages;
-        if (m == 4096) EXPECT_GT(least, 0.2 * std::min(us, 1e4));
+        if (m == 4096) {
+          EXPECT_GT(least, 0.2 * std::min(us, 1e4));
+        }
       }
   EXPECT_EQ(bound(softmax(Elem::F32, 1024, 4), {.programs = 64}), 0);
 }
