@@ -1,6 +1,7 @@
 #include "runtime/cuda_tensor_maps.h"
 
 #include <memory>
+#include <optional>
 
 namespace tegula {
 
@@ -84,12 +85,18 @@ bool CudaTensorMaps::encode(const ImageTensorMap& map, const MappedArray& array,
                                   cuda::TensorMapFill::Zeros) == cuda::Result::Success;
 }
 
-// Whether the driver gave it out, or was told of it.
-bool CudaTensorMaps::is_memory(uint64_t address) const {
+// Whether both addresses are of one allocation: another one may be of memory that this GPU does not reach, or be freed
+// before a graph is replayed.
+bool CudaTensorMaps::lie_together(uint64_t a, uint64_t b) const {
   auto scope = context_.current();
-  unsigned type = 0;
-  return context_.driver().pointer_get_attribute(&type, cuda::PointerAttribute::MemoryType, address) ==
-         cuda::Result::Success;
+  auto begin_of = [&](uint64_t address) -> std::optional<cuda::DevicePtr> {
+    cuda::DevicePtr begin = 0;
+    const cuda::Result result =
+        context_.driver().pointer_get_attribute(&begin, cuda::PointerAttribute::RangeStartAddress, address);
+    return result == cuda::Result::Success ? std::optional(begin) : std::nullopt;
+  };
+  const auto begin = begin_of(b);
+  return begin && begin == begin_of(a);
 }
 
 const cuda::TensorMap* CudaTensorMaps::find(size_t index, const MappedArray& array, cuda::TensorMap& made) {
@@ -113,7 +120,8 @@ bool CudaTensorMaps::find(void* const* args, Found& found) {
   std::array<MappedArray, TensorMaps::kMost> arrays;
   if (!find_arrays(maps_, args, arrays.data())) return false;
   for (size_t i = 0; i < size(); ++i)
-    if (maps_.must_begin_in_memory(maps_.maps[i]) && !is_memory(arrays[i].base)) return false;
+    if (const uint64_t* argument = maps_.must_begin_within(maps_.maps[i], args))
+      if (!lie_together(*argument, arrays[i].base)) return false;
   for (size_t i = 0; i < size(); ++i)
     if (!(found.maps[i] = find(i, arrays[i], found.made[i]))) return false;
   return true;

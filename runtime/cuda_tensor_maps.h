@@ -26,8 +26,8 @@ class CudaTensorMaps {
     std::array<const cuda::TensorMap*, TensorMaps::kMost> maps{};  ///< into `made`, or kept
   };
   size_t size() const { return maps_.maps.size(); }
-  /// False where the arguments (as LoadedKernel::launch takes them) allow no map, an array begins where the driver
-  /// knows of no memory though it must, or the driver makes no map.
+  /// False where the arguments (as LoadedKernel::launch takes them) allow no map, an array must begin
+  /// within an argument's memory and does not, or the driver makes no map.
   bool find(void* const* args, Found& found);
 
  private:
@@ -40,7 +40,7 @@ class CudaTensorMaps {
   static constexpr size_t kBuckets = 32, kPlaces = 4;
   using Table = std::array<std::atomic<const Entry*>, kBuckets + kPlaces>;
 
-  bool is_memory(uint64_t address) const;
+  bool lie_together(uint64_t a, uint64_t b) const;
   bool encode(const ImageTensorMap& map, const MappedArray& array, cuda::TensorMap& out) const;
   const cuda::TensorMap* find(size_t index, const MappedArray& array, cuda::TensorMap& made);
 

@@ -48,7 +48,7 @@ void LoadedKernel::launch(Grid grid, void* const* args, StreamHandle stream) {
   throw LaunchError(fmt::format(
       "kernel '{}' copies arrays in bulk, which this launch does not allow: {}\n  hint: compile it with bulk_copies=1",
       image().kernel,
-      why.empty() ? "an array begins, with what the kernel adds to its address, where no memory is, or the driver "
+      why.empty() ? "an array begins, with what the kernel adds to its address, outside of its memory, or the driver "
                     "makes no tensor map"
                   : why));
 }

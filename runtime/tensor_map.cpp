@@ -147,8 +147,13 @@ bool TensorMaps::are_valid(size_t num_params) const {
   });
 }
 
-bool TensorMaps::must_begin_in_memory(const ImageTensorMap& map) const {
-  return map.may_lie_outside && steps[size_t(map.base)].kind != LaunchStep::Argument;
+const uint64_t* TensorMaps::must_begin_within(const ImageTensorMap& map, void* const* args) const {
+  const LaunchStep* step = &steps[size_t(map.base)];
+  if (!map.may_lie_outside || step->kind == LaunchStep::Argument) return nullptr;
+  // What is added to an address stands behind it.
+  while (step->kind != LaunchStep::Argument && step->kind != LaunchStep::Constant)
+    step = &steps[size_t(step->operands[0])];
+  return step->kind == LaunchStep::Argument ? static_cast<const uint64_t*>(args[step->number]) : nullptr;
 }
 
 bool find_arrays(const TensorMaps& maps, void* const* args, MappedArray* arrays) {

@@ -66,9 +66,9 @@ struct TensorMaps {
   bool empty() const;
   /// Whether steps and maps name earlier steps and `num_params` arguments alone, and are not too many.
   bool are_valid(size_t num_params) const;
-  /// Whether a launch has to ask if the map's array begins in memory: where an argument is not that begin, it may be
-  /// anywhere, though no element there is accessed.
-  bool must_begin_in_memory(const ImageTensorMap& map) const;
+  /// The argument from whose memory the map's array must not begin elsewhere, which the launch has to ask for: where it
+  /// is not that begin itself, the begin may be anywhere, though no element there is accessed. Null: it may.
+  const uint64_t* must_begin_within(const ImageTensorMap& map, void* const* args) const;
   bool operator==(const TensorMaps&) const;
 };
 
@@ -82,7 +82,7 @@ struct MappedArray {
 
 /// The arrays of all maps of a launch with these arguments (as LoadedKernel::launch takes them), into `arrays`, which
 /// has room for as many; false where one of them allows no map. Neither locks nor allocates. The device looks where
-/// there is memory (must_begin_in_memory).
+/// they begin (must_begin_within).
 bool find_arrays(const TensorMaps& maps, void* const* args, MappedArray* arrays);
 
 /// Why the arguments allow no map, as a sentence that goes on after "array 1: "; empty where they do.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -69,9 +70,12 @@ class BoundOfCost {
     if (loop.get(ir::attr::warp_specialize) > 1) groups_ = 2;
     if (loop.has(ir::attr::num_stages)) stages_ = std::max(stages_, loop.get(ir::attr::num_stages));
     if (std::ranges::none_of(loop.regions[0]->ops, [](const auto& op) { return ir::is_product(*op); })) return;
+    const ir::ForLoop of_products(loop);
     int64_t sums = 0;
-    for (const auto& carried : loop.results)
-      if (carried->type.is_tile() && carried->type.is_float()) sums += carried->type.num_elements();
+    for (size_t i = 0; i < loop.results.size(); ++i) {
+      const ir::Value* next = of_products.next(i);
+      if (next->def && ir::is_product(*next->def)) sums += next->type.num_elements() * next->type.bits() / 32;
+    }
     sums_of_loop_ = std::max(sums_of_loop_, sums);
   }
 
@@ -93,7 +97,7 @@ class BoundOfCost {
   void copy(const ir::Op& op, double times, ProductWork* step) {
     const ir::Type& pointers = op.operand(0)->type;
     const double bytes = double(pointers.num_elements() * std::max(1, op.operand(1)->type.bits() / 8));
-    if (step) step->copied_bytes += bytes;
+    if (step) step->copied_bytes += bytes * part_within(op.operand(2), pointers);
     // Of what a mask leaves out nothing may be read; what blocks of a cluster all want is read once.
     if (op.operand(2)) return;
     double elements = 1;
@@ -101,6 +105,25 @@ class BoundOfCost {
     for (size_t a = 0; a < pointers.shape.size(); ++a)
       if (std::min(info.constancy[a], pointers.shape[a]) == 1) elements *= double(pointers.shape[a]);
     arrays_[pointer_base(op.operand(0))].read += bytes * elements / double(pointers.num_elements()) * times / blocks_;
+  }
+
+  // The least part of a tile that lies in an array which is smaller than it: what the mask compares with may bound any
+  // of its axes.
+  double part_within(const ir::Value* mask, const ir::Type& tile) const {
+    double least = std::numeric_limits<double>::infinity(), part = 1;
+    std::function<void(const ir::Value*)> look = [&](const ir::Value* v) {
+      if (!v || !v->def || v->type.is_scalar()) return;
+      const bool bool_operands = !v->def->operands.empty() && v->def->operand(0)->type.is_bool();
+      for (const ir::Value* operand : v->def->operands) {
+        if (bool_operands)
+          look(operand);
+        else if (operand->def && operand->def->opcode == Opcode::Splat)
+          least = std::min(least, double(std::max<int64_t>(0, values_.integer(operand->def->operand(0)).value_or(0))));
+      }
+    };
+    look(mask);
+    for (int64_t extent : tile.shape) part *= std::min(1.0, least / double(extent));
+    return part;
   }
 
   void store(const ir::Op& op, double times) {
@@ -188,7 +211,7 @@ class BoundOfCost {
   const int blocks_;          // of a program
   int groups_;                // of warps, at most
   int64_t stages_;            // of loops around products, at most
-  int64_t sums_of_loop_ = 0;  // elements of tiles that one of them carries
+  int64_t sums_of_loop_ = 0;  // of products, that one of them carries: registers of all threads
   ProductWork sums_;          // of the program at hand
   ProductWork longest_;
   double all_steps_ = 0, samples_ = 1;

@@ -43,7 +43,7 @@ struct AffineTile {
   std::vector<Multiple> multiples;             ///< else elements may lie elsewhere
   std::vector<Polynomial> long_strides;  ///< of kLongStride bytes at least, or coordinates may not reach all memory
 
-  /// Whether there are tiles of which no element exists.
+  /// Whether the mask may leave out all of a tile.
   bool may_lie_outside() const;
 };
 

@@ -83,8 +83,11 @@ std::unique_ptr<OuterIterations> OuterIterations::of(Op& inner, const std::vecto
     if (is_product(*op) || (op.get() != &inner && has_products(*op))) return nullptr;
   std::vector<const Value*> written;
   if (orders_memory(*inner.parent, written)) return nullptr;
-  for (const Op* load : loads)
+  for (const Op* load : loads) {
     if (!no_alias(pointers_of(*load), written)) return nullptr;
+    // Bulk copies of iterations that there are not lie outside of their arrays, which have to begin in memory then.
+    if (load->opcode == Opcode::BulkCopy && pointers_of(*load)->def) return nullptr;
+  }
   if (!only_sums_up(inner, loads, sources)) return nullptr;
   std::unique_ptr<OuterIterations> outer(new OuterIterations(*loop, inner));
   return outer->follow_from_outer(loads, sources) ? std::move(outer) : nullptr;

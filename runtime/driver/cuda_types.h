@@ -87,7 +87,7 @@ enum class FunctionAttribute : int {
   NonPortableClusterSizeAllowed = 14,
 };
 
-enum class PointerAttribute : int { MemoryType = 2 };
+enum class PointerAttribute : int { MemoryType = 2, RangeStartAddress = 11 };
 
 enum class JitOption : int {
   InfoLogBuffer = 3,

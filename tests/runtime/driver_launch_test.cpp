@@ -291,12 +291,12 @@ TEST_F(DriverTest, LaunchesWhoseArraysBeginWhereNoMemoryIs) {
   EXPECT_EQ(driver_.count("cuPointerGetAttribute"), 0);
   maps.maps[0].may_lie_outside = true;
   EXPECT_TRUE(launches(memory.address()));
-  EXPECT_TRUE(launches(memory.address() - 64));
-  EXPECT_FALSE(launches(memory.address() + 64));
+  EXPECT_FALSE(launches(memory.address() - 64)) << "the argument is not in the memory where the array begins";
+  EXPECT_FALSE(launches(memory.address() + 64)) << "behind the end";
   auto kernel = device->load(with_map);
   EXPECT_EQ(message_of<LaunchError>([&] { kernel->launch({1}, args, nullptr); }),
             "kernel 'softmax' copies arrays in bulk, which this launch does not allow: an array begins, with what the "
-            "kernel adds to its address, where no memory is, or the driver makes no tensor map\n"
+            "kernel adds to its address, outside of its memory, or the driver makes no tensor map\n"
             "  hint: compile it with bulk_copies=1");
   maps.maps[0].base = 0;
   EXPECT_TRUE(launches(memory.address() + 128)) << "an argument is where the array begins";

@@ -247,11 +247,13 @@ inline void* lookup(const char* symbol) {
       std::lock_guard lock(state->mutex);
       return std::memset(state->memory.at(to).data(), value, bytes), Result::Success;
     });
-    put(table.pointer_get_attribute, [](void* value, PointerAttribute, DevicePtr address) {
+    put(table.pointer_get_attribute, [](void* value, PointerAttribute attribute, DevicePtr address) {
       ENTER("cuPointerGetAttribute");
       std::lock_guard lock(state->mutex);
       auto it = state->memory.upper_bound(address);
       if (it == state->memory.begin() || address >= (--it)->first + it->second.size()) return Result::InvalidValue;
+      if (attribute == PointerAttribute::RangeStartAddress)
+        return *static_cast<DevicePtr*>(value) = it->first, Result::Success;
       return *static_cast<unsigned*>(value) = 2, Result::Success;
     });
     put(table.stream_create, [](cuda::Stream* s, unsigned) {

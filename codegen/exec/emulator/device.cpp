@@ -249,7 +249,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
       throw LaunchError(cooperative_too_large(code->image, grid, most, info_));
     std::vector<MappedArray> arrays(code->image.tensor_maps.maps.size());
     if (!takes_in_turns(code->image, grid) || !find_arrays(code->image.tensor_maps, args, arrays.data()) ||
-        !begin_in_memory(code->image.tensor_maps, arrays))
+        !begin_within(code->image.tensor_maps, args, arrays))
       return false;
     if (!capturing(stream)) return run(*code, grid, args, arrays, stream), true;
     const auto& params = code->image.params;
@@ -331,11 +331,15 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     auto it = streams_.find(stream);
     return it == streams_.end() ? nullptr : it->second.get();
   }
-  bool begin_in_memory(const TensorMaps& maps, const std::vector<MappedArray>& arrays) const {
+  bool begin_within(const TensorMaps& maps, void* const* args, const std::vector<MappedArray>& arrays) const {
     constexpr uint64_t kLooksAt = 16;  // bytes
-    for (size_t i = 0; i < arrays.size(); ++i)
-      if (maps.must_begin_in_memory(maps.maps[i]) && !find_range(*memory_.table(), arrays[i].base, kLooksAt))
-        return false;
+    for (size_t i = 0; i < arrays.size(); ++i) {
+      const uint64_t* argument = maps.must_begin_within(maps.maps[i], args);
+      if (!argument) continue;
+      const auto table = memory_.table();
+      const Range* range = find_range(*table, arrays[i].base, kLooksAt);
+      if (!range || range != find_range(*table, *argument, 1)) return false;
+    }
     return true;
   }
   bool capturing(StreamHandle stream) {
