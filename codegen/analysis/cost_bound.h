@@ -13,8 +13,8 @@ namespace tegula {
 /// known. `func` is one whose operands of products are staged (stage_products() in codegen/compile.h), `axis` what is
 /// known of its values.
 ///
-/// Counted is what no later pass changes: the steps of loops around products, their work on the tensor cores, what is
-/// copied for them, and what is read and written without a mask.
+/// Counted is what no later pass makes less of: the steps of loops around products, their work on the tensor cores, the
+/// part of what is copied for them that surely lies in its array, and what is read and written without a mask.
 double least_us(const ir::Func& func, const AxisAnalysis& axis, const Target& target, const CostInputs& inputs);
 
 }  // namespace tegula

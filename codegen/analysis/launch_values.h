@@ -39,6 +39,18 @@ class LaunchValues {
   std::vector<int64_t> deciding_numbers(const ir::Op& loop);
   /// Sets the loop's induction variable for later queries; nullopt: not known.
   void set_number(const ir::Op& loop, std::optional<int64_t> value);
+  /// Calls act(region, times) for what the loop runs in the program: once for each deciding number, which is set
+  /// meanwhile, or else for each region with its trips().
+  template <class Act>
+  void for_each_iteration(const ir::Op& loop, const Act& act) {
+    const std::vector<int64_t> numbers = deciding_numbers(loop);
+    for (const int64_t number : numbers) {
+      set_number(loop, number);
+      act(*loop.regions[0], 1.0);
+    }
+    if (!numbers.empty()) return set_number(loop, std::nullopt);
+    for (const auto& region : loop.regions) act(*region, trips(loop));
+  }
   /// The region of an `if` that runs, given the launch's arguments and the induction variables that are set; nullopt if
   /// these do not determine it.
   std::optional<int> branch(const ir::Op& op) const;

@@ -389,13 +389,7 @@ class WorkCounter {
   }
 
   void count_loop(const ir::Op& loop, double times) {
-    const std::vector<int64_t> numbers = values_.deciding_numbers(loop);
-    for (const int64_t number : numbers) {
-      values_.set_number(loop, number);
-      count_iterations(*loop.regions[0], times);
-    }
-    if (!numbers.empty()) return values_.set_number(loop, std::nullopt);
-    for (const auto& region : loop.regions) count_iterations(*region, times * values_.trips(loop));
+    values_.for_each_iteration(loop, [&](const ir::Block& body, double each) { count_iterations(body, times * each); });
   }
 
   void count_iterations(const ir::Block& body, double times) {
