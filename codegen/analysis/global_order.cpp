@@ -6,6 +6,7 @@
 
 #include "codegen/analysis/iterations_apart.h"
 #include "codegen/analysis/pointer_base.h"
+#include "codegen/analysis/repeated_addresses.h"
 #include "codegen/ir/flow.h"
 
 namespace tegula {
@@ -164,12 +165,18 @@ bool GlobalOrder::is_scattered(const Value* pointers) {
   return false;
 }
 
+bool GlobalOrder::repeats(const Value* pointers) {
+  auto [it, is_new] = repeats_.try_emplace(pointers, false);
+  if (is_new) it->second = may_repeat(pointers);
+  return it->second;
+}
+
 bool GlobalOrder::conflict(const Access& earlier, const Access& later) {
   if (!(earlier.writes || later.writes) || commute(earlier, later)) return false;
   const bool both_write = earlier.writes && later.writes;
-  // Of the same elements a thread accesses its own, or their owner writes them.
+  // Of the same elements a thread accesses its own, or their owner writes them; unless several are one place.
   const bool same = earlier.pointers == later.pointers && (!earlier.earlier || (earlier.apart && later.apart));
-  if (same && (both_write || !is_replicated(later.pointers->type))) return false;
+  if (same && (both_write || !is_replicated(later.pointers->type)) && !repeats(later.pointers)) return false;
   if (both_write && by_one_thread(earlier) && by_one_thread(later)) return false;
   const Value *a = base_of(earlier.pointers), *b = base_of(later.pointers);
   if (a && b && a != b) return false;

@@ -68,6 +68,7 @@ class GlobalOrder {
 
   const ir::Value* base_of(const ir::Value* pointers);
   bool is_replicated(const ir::Type& type) const;
+  bool repeats(const ir::Value* pointers);
   bool varies(const ir::Op& loop, const ir::Value* value);
   bool depends(Differs how, const ir::Op& loop, const ir::Value* value);
   bool has_iterations_apart(const ir::Op& op, const ir::Value* pointers, const ir::Value* mask);
@@ -76,7 +77,7 @@ class GlobalOrder {
 
   const int64_t blocks_;
   std::unordered_map<const ir::Value*, const ir::Value*> bases_;
-  std::unordered_map<const ir::Value*, bool> scattered_;
+  std::unordered_map<const ir::Value*, bool> scattered_, repeats_;
   std::map<std::tuple<Differs, const ir::Op*, const ir::Value*>, bool> depends_;
   std::map<std::tuple<const ir::Op*, const ir::Value*, const ir::Value*>, bool> apart_;
   /// The key of a group of accesses: the base pointer; whether they write, their atomic kind, whether they are tiles,
