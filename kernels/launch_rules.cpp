@@ -117,6 +117,8 @@ Grid channels_of_images_grid(const BoundCall& call, const Config& config, int) {
   return {unsigned(call.extent("batch") * call.extent("channels") * pieces)};
 }
 
+bool any_call(const BoundCall&, int) { return true; }
+
 // Few wide rows: LEAST_COLS of row_pieces.py.
 bool has_kept_pieces(const BoundCall& call, int num_sms) {
   constexpr int64_t kLeastCols = 32768;
@@ -451,7 +453,7 @@ const LaunchRule kept_rows{.grid = kept_rows_grid,
                            .partial_bytes = counters_alone,
                            .check = check_quantised_result,
                            .has_partials = has_kept_pieces,
-                           .shares_rows = true};
+                           .tells_few_rows = has_kept_pieces};
 const LaunchRule elements{.grid = elements_grid, .joins_rows = true};
 const LaunchRule row_tiles{row_tiles_grid};
 const LaunchRule shared_rows{shared_rows_grid, shared_rows_bytes};
@@ -462,9 +464,10 @@ const LaunchRule group_gradients{groups_of_channels_grid, group_gradients_bytes,
 const LaunchRule channels_of_images{channels_of_images_grid};
 const LaunchRule losses{persistent_grid, nullptr, check_classes};
 const LaunchRule weight_gradients{
-    .grid = weight_gradients_grid, .partial_bytes = weight_gradients_bytes, .shares_rows = true};
-const LaunchRule columns{columns_grid, columns_bytes};
-const LaunchRule column_statistics{columns_grid, column_statistics_bytes};
+    .grid = weight_gradients_grid, .partial_bytes = weight_gradients_bytes, .tells_few_rows = has_kept_pieces};
+const LaunchRule columns{.grid = columns_grid, .partial_bytes = columns_bytes, .tells_few_rows = any_call};
+const LaunchRule column_statistics{
+    .grid = columns_grid, .partial_bytes = column_statistics_bytes, .tells_few_rows = any_call};
 const LaunchRule tokens{tokens_grid, nullptr, check_heads};
 const LaunchRule chunks{chunks_grid}, chunk_sums{chunk_sums_grid, chunk_sums_bytes};
 const LaunchRule quantised{tiles_grid, nullptr, check_quantised};
@@ -500,7 +503,7 @@ int rows_class(int num_sms, const BoundCall& call) {
   constexpr int kJoined = 3;
   int64_t rows = call.extent("rows");
   int apart = rows_class(num_sms, rows);
-  if (call.entry().rule->shares_rows && has_kept_pieces(call, num_sms))
+  if (auto tells = call.entry().rule->tells_few_rows; tells && tells(call, num_sms))
     for (constexpr int64_t kFactor = 4; rows > 0 && rows * kFactor <= num_sms; rows *= kFactor) --apart;
   return call.entry().rule->joins_rows && is_without_gaps(call) ? kJoined + apart : apart;
 }

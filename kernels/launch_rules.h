@@ -20,8 +20,9 @@ struct LaunchRule {
   /// Whether the call needs partials and counters at all, with some configuration; null: yes. If not, both are null
   /// pointers.
   bool (*has_partials)(const BoundCall& call, int num_sms) = nullptr;
-  /// Whether programs may share few wide rows, which the rows_class then tells apart by their number.
-  bool shares_rows = false;
+  /// Whether the rows_class tells few rows apart by their number, as what suits many of them does not suit one; null:
+  /// no.
+  bool (*tells_few_rows)(const BoundCall& call, int num_sms) = nullptr;
 };
 
 namespace rules {
