@@ -46,10 +46,29 @@ std::vector<std::string> words_of(std::string_view text) {
   return words;
 }
 
-OpInfo make_info(Opcode opcode, const char* text, const char* operands, ResultRule rule, uint32_t traits,
-                 const char* language_name, const char* doc) {
-  OpInfo info{opcode, text, {}, 0, false, rule, traits, language_name, doc};
-  for (std::string& name : words_of(operands)) {
+// A row of the op table: of constants alone, so that the table is data and not code.
+struct OpRow {
+  Opcode opcode;
+  const char *text, *operands;
+  ResultRule rule;
+  uint32_t traits;
+  const char *language_name, *doc;
+};
+constexpr OpRow kRows[] = {
+#define TEGULA_UNARY(Name, text, rule, traits, lang, doc) \
+  {Opcode::Name, #text, "x", ResultRule::rule, (traits) | Elementwise, lang, doc},
+#define TEGULA_BINARY(Name, text, rule, traits, lang, doc) \
+  {Opcode::Name, #text, "lhs rhs", ResultRule::rule, (traits) | Elementwise, lang, doc},
+#define TEGULA_TERNARY(Name, text, names, rule, traits, lang, doc) \
+  {Opcode::Name, #text, names, ResultRule::rule, (traits) | Elementwise, lang, doc},
+#define TEGULA_OP(Name, text, operands, rule, traits, lang, doc) \
+  {Opcode::Name, #text, operands, ResultRule::rule, traits, lang, doc},
+#include "codegen/ir/ops.def"
+};
+
+OpInfo make_info(const OpRow& row) {
+  OpInfo info{row.opcode, row.text, {}, 0, false, row.rule, row.traits, row.language_name, row.doc};
+  for (std::string& name : words_of(row.operands)) {
     if (name.ends_with("...")) {
       info.variadic = true;
       name.resize(name.size() - 3);
@@ -92,24 +111,33 @@ AttrInfo make_attr(attr::Key<T> key, Schema schema, const char* doc) {
           schema.low, schema.high, std::move(schema.choices),  doc};
 }
 
-std::vector<OpInfo> make_table() {
-  std::vector<OpInfo> table = {
-#define TEGULA_UNARY(Name, text, rule, traits, lang, doc) \
-  make_info(Opcode::Name, #text, "x", ResultRule::rule, (traits) | Elementwise, lang, doc),
-#define TEGULA_BINARY(Name, text, rule, traits, lang, doc) \
-  make_info(Opcode::Name, #text, "lhs rhs", ResultRule::rule, (traits) | Elementwise, lang, doc),
-#define TEGULA_TERNARY(Name, text, names, rule, traits, lang, doc) \
-  make_info(Opcode::Name, #text, names, ResultRule::rule, (traits) | Elementwise, lang, doc),
-#define TEGULA_OP(Name, text, operands, rule, traits, lang, doc) \
-  make_info(Opcode::Name, #text, operands, ResultRule::rule, traits, lang, doc),
-#include "codegen/ir/ops.def"
-  };
+// Each attribute is made by a function of its own: compilers take long over one that makes them all.
+struct AttrRow {
+  Opcode opcode;
+  AttrInfo (*make)();
+};
+constexpr AttrRow kAttributes[] = {
 #define TEGULA_OP(...)
-#define TEGULA_ATTR(Name, name, schema, doc) \
-  table[int(Opcode::Name)].attrs.push_back(make_attr(attr::name, schema, doc));
-#define TEGULA_REGION(Name, kind, terminator, doc) \
-  table[int(Opcode::Name)].regions.push_back({RegionKind::kind, Opcode::terminator, doc});
+#define TEGULA_ATTR(Name, name, schema, doc) {Opcode::Name, [] { return make_attr(attr::name, schema, doc); }},
 #include "codegen/ir/ops.def"
+};
+
+struct RegionRow {
+  Opcode opcode;
+  RegionInfo region;
+};
+constexpr RegionRow kRegions[] = {
+#define TEGULA_OP(...)
+#define TEGULA_REGION(Name, kind, terminator, doc) {Opcode::Name, {RegionKind::kind, Opcode::terminator, doc}},
+#include "codegen/ir/ops.def"
+};
+
+std::vector<OpInfo> make_table() {
+  std::vector<OpInfo> table;
+  table.reserve(std::size(kRows));
+  for (const OpRow& row : kRows) table.push_back(make_info(row));
+  for (const auto& [opcode, attribute] : kAttributes) table[int(opcode)].attrs.push_back(attribute());
+  for (const auto& [opcode, region] : kRegions) table[int(opcode)].regions.push_back(region);
   return table;
 }
 

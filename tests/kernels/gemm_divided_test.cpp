@@ -1,4 +1,5 @@
 // label: device
+// heavy: GemmDivided.TilesOfTwoBlocks GemmDivided.ShapesAndTypes GemmStreamed.HasTheBitsOfWholeTiles
 // Products of the kernel library whose K is divided, shared by clusters or streamed, against double precision.
 #include <gtest/gtest.h>
 

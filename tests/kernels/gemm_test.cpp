@@ -1,5 +1,6 @@
 // label: device
 // heavy: Gemm.BiasAndActivation Gemm.Transposed Gemm.EveryConfigurationCompiles GemmKernel.EqualsTheText
+// heavy: Gemm.CopiesOperandsWhoseRowsAreNotAligned Gemm.ShapesAndTypes
 // Matrix products of the kernel library, as text and with C++ epilogues, against double precision.
 #include <gtest/gtest.h>
 

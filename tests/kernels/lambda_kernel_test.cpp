@@ -1,4 +1,5 @@
 // label: device
+// heavy: RowKernel.ResidualNormQuantise
 // Kernels that the library makes of C++ functions, elementwise and on whole rows, against double precision.
 #include <gtest/gtest.h>
 

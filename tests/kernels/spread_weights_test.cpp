@@ -1,4 +1,5 @@
 // label: device
+// heavy: SpreadWeights.OneScaleARow
 // Products with weights of few bits by way of weights of 16 bits, against double precision, several launches each;
 // which calls may go that way.
 #include "kernels/spread_weights.h"

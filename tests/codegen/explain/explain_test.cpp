@@ -1,6 +1,6 @@
 // label: device
 // heavy: Explain.TakesPartsOfManyProgramsForAll Explain.CountsWhatTheCacheKeepsOfProducts
-// heavy: Explain.TakesTheTimeOfLoopsThatDataEnds
+// heavy: Explain.TakesTheTimeOfLoopsThatDataEnds Explain.RegistersAreThoseOfPartitions
 // What a launch touches as the trace of its index arithmetic tells it, beside what the emulator writes, and beside
 // counts made by hand.
 #include "dsl/explain.h"

@@ -1,5 +1,5 @@
 // label: device
-// heavy: ClusterProducts.DivideProductsInAnyForm
+// heavy: ClusterProducts.DivideProductsInAnyForm ClusterProducts.DivideProducts
 // Programs with products that the blocks of a cluster run together: each block has some of the rows or columns, or a
 // share of K.
 #include "codegen/exec/emulator.h"

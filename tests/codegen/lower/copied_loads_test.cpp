@@ -1,4 +1,5 @@
 // label: device
+// heavy: CopiedLoads.AreWhatTheyLoad
 // Loops whose products' operands are computed from more than registers hold ahead: what is loaded comes through shared
 // memory.
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
 // label: device
+// heavy: Reductions.AllTypes
 // Reductions: every kind over every axis of tiles of rank 1 to 3, types, warps, ties and NaNs.
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,5 @@
 // label: unit
+// heavy: PtxInstructions.InstructionsThatMatter
 // The instructions that single kernels become, and what LLVM refuses.
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // label: device
+// heavy: WidenedOperands.FragmentsInHalves
 // Products of operands that are widened on the way: copied ahead as they lie in memory, converted from shared memory.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
 // label: device
+// heavy: LoopPrograms.ProgramsSeeTheGridThatIsLaunched
 // Blocks that take programs of a launch one behind the other (loop_programs): which kernels do, and that programs see
 // the grid that was launched.
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Python that decorators call: its lists and dicts, its bounds, and the errors within it.
-// heavy: HostCode.ListsAndDictsGrowInLinearTime
+// heavy: HostCode.ListsAndDictsGrowInLinearTime HostCode.ErrorsInHostFunctionsSayWhoCalledThem
 #include <fmt/format.h>
 
 #include "tests/dsl/language/decorators_fixture.h"
