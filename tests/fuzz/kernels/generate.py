@@ -419,7 +419,7 @@ class Kernel(Memory, Statements, Walks, Addresses, ScaledProducts):
         if self.large and self.chance(.4):
             return self.pick(self.reshaped, self.rearranged)()
         if kind >= .9:
-            return self.pick(self.divided, self.powers, self.assembled, self.exchanged, self.reshaped)()
+            return self.pick(self.divided, self.powers, self.assembled, self.exchanged, self.repeated, self.reshaped)()
         if nest and kind < .2:
             return self.loop(nest)
         if nest and kind < .3:

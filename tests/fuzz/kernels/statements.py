@@ -140,6 +140,25 @@ class Statements:
             self.put(f"{name} = tl.atomic_{kind}({at}, {source}{order})")
         self.note(name, shape, type_)
 
+    def repeated(self):
+        """Accesses by one tile of pointers, which may have places more than once: each sees what those before have done."""
+        type_, area, shape = self.pick("int32", "int64", "uint32"), 2 * self.length, self.shape()
+        places, p = self.places_within(area, shape), self.new_name("p")
+        if self.chance(.7):
+            places = f"({places}) {self.pick('% 8', '% 100', '// 2', '// 16', '& 12')}"
+        self.put(f"{p} = {self.array(f'own_{type_}', type_, 8 * self.length)} + pid * {area} + ({places})")
+        for _ in range(self.pick(2, 3, 4)):
+            mask = f", mask={self.mask(shape)}" if self.chance(.2) else ""
+            by, form = self.pick(1, 3, 7), self.random.random()
+            if form < .35:
+                self.put(f"tl.atomic_{self.pick('add', 'add', 'max', 'xor')}({p}, {by}{mask})")
+            elif form < .65:
+                self.put(f"tl.store({p}, tl.load({p}) + {by}{mask})")
+            else:
+                name = self.new_name("o")
+                self.put(f"{name} = tl.load({p})")
+                self.note(name, shape, type_)
+
     # ---- Tiles in another shape
 
     def factors(self, elements, most=3):
