@@ -10,13 +10,12 @@
 #include <iterator>
 #include <map>
 #include <mutex>
-#include <set>
 #include <span>
-#include <thread>
 
 #include "codegen/compile.h"
 #include "dsl/hooks.h"
 #include "dsl/listing/prepared.h"
+#include "dsl/shared_timing.h"
 #include "dsl/specialize.h"
 #include "dsl/timed_buffers.h"
 #include "dsl/tuning_candidates.h"
@@ -350,11 +349,7 @@ class Tuning {
     return outcome;
   }
 
-  // ---- Processes of a job, each on a GPU of its own
-
-  // Times candidates beside the other processes that a launcher started: each takes those that no other has begun, and
-  // waits for the rest, which it takes over from a process that ends. All results are in the store afterwards, but for
-  // those of processes that came too late to share. False where nothing is shared.
+  // Whether processes of a job, each on a GPU of its own, have timed the candidates together.
   bool share_timing() {
     const int processes = processes_of_job();
     if (processes < 2 || !launch_.state.store || how_.mode == TuneOptions::Mode::Refresh || has_hooks()) return false;
@@ -364,46 +359,23 @@ class Tuning {
     add_worker(launch_.device, launch_.options.stream, {launch_.args.begin(), launch_.args.end()});
     SearchOptions timing;
     timing.end = SearchOptions::End::Time;
-    while (!remembered()) {
-      std::vector<TuningStore::Claim> claims;
-      bool others = false;
-      const std::vector<const Candidate*> mine = claim_some(processes, claims, others);
-      if (mine.empty() && !others) break;
-      if (mine.empty())
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      else
-        report_.timed += search_among(mine, {}, timing).timed;
-    }
+    const auto is_chosen = [&] { return remembered(); };
+    const auto open = [&] { return without_result(); };
+    const auto measure = [&](const std::vector<std::string>& ids) {
+      std::vector<const Candidate*> some;
+      for (const std::string& id : ids) some.push_back(find(id));
+      report_.timed += search_among(some, {}, timing).timed;
+    };
+    measure_beside_others({*launch_.state.store, report_.problem, is_chosen, open, measure}, processes);
     workers_.clear();
     return true;
   }
 
-  // Some of the candidates without a result that no other process is timing, few enough that all processes get some.
-  std::vector<const Candidate*> claim_some(int processes, std::vector<TuningStore::Claim>& claims, bool& others) {
-    std::vector<const Candidate*> open = without_result();
-    const size_t most = std::max<size_t>(1, open.size() / (2 * size_t(processes)));
-    std::vector<const Candidate*> mine;
-    for (const Candidate* c : open) {
-      if (mine.size() == most) break;
-      if (auto claim = launch_.state.store->try_claim(report_.problem, c->id)) {
-        claims.push_back(std::move(*claim));
-        mine.push_back(c);
-      } else {
-        others = true;
-      }
-    }
-    // What another process has finished since the results were read is no longer open.
-    open = without_result();
-    std::erase_if(mine, [&](const Candidate* c) { return std::ranges::find(open, c) == open.end(); });
-    if (mine.empty() && !open.empty()) others = true;
-    return mine;
-  }
-
-  std::vector<const Candidate*> without_result() {
+  std::vector<std::string> without_result() {
     const std::vector<TuningResult> rows = known();
-    std::vector<const Candidate*> open;
+    std::vector<std::string> open;
     for (const Candidate& c : begun())
-      if (std::ranges::none_of(rows, [&](const TuningResult& r) { return r.config == c.id; })) open.push_back(&c);
+      if (std::ranges::none_of(rows, [&](const TuningResult& r) { return r.config == c.id; })) open.push_back(c.id);
     return open;
   }
 
