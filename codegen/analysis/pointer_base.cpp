@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <optional>
-#include <unordered_set>
+#include <vector>
 
 #include "codegen/ir/flow.h"
 
@@ -13,10 +13,10 @@ using namespace ir;
 namespace {
 
 // Nullopt where paths disagree. A path around a loop back to a value under way adds nothing: null.
-std::optional<const Value*> base_of(const Value* pointer, std::unordered_set<const Value*>& visiting) {
+std::optional<const Value*> base_of(const Value* pointer, std::vector<const Value*>& visiting) {
   const Value* common = nullptr;
   auto merge = [&](const Value* v) {
-    if (!v || visiting.contains(v)) return v != nullptr;
+    if (!v || std::ranges::find(visiting, v) != visiting.end()) return v != nullptr;
     std::optional<const Value*> base = base_of(v, visiting);
     if (!base || (common && *base && common != *base)) return false;
     if (*base) common = *base;
@@ -26,7 +26,7 @@ std::optional<const Value*> base_of(const Value* pointer, std::unordered_set<con
     const std::vector<Value*> from = origins(pointer);
     return !from.empty() && std::all_of(from.begin(), from.end(), merge);
   };
-  visiting.insert(pointer);
+  visiting.push_back(pointer);
   bool known = false;
   if (const Op* op = pointer->def) {
     switch (op->opcode) {
@@ -56,7 +56,7 @@ std::optional<const Value*> base_of(const Value* pointer, std::unordered_set<con
   } else {
     known = handed_on();
   }
-  visiting.erase(pointer);
+  visiting.pop_back();
   if (!known) return std::nullopt;
   return common;
 }
@@ -64,7 +64,7 @@ std::optional<const Value*> base_of(const Value* pointer, std::unordered_set<con
 }  // namespace
 
 const Value* pointer_base(const Value* pointer) {
-  std::unordered_set<const Value*> visiting;
+  std::vector<const Value*> visiting;
   return base_of(pointer, visiting).value_or(nullptr);
 }
 

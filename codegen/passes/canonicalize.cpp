@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
+#include <unordered_map>
+#include <vector>
 
 #include "codegen/ir/flow.h"
 #include "codegen/passes/constant_fold.h"
@@ -200,12 +203,12 @@ class Canonicalizer {
   Value* simplify(Op& op) {
     if (op.has(Reads) || op.has(Writes)) return memory(op);
     if (!op.has(Pure) || op.opcode == Opcode::Constant || op.opcode == Opcode::InlineAsm) return nullptr;
-    std::vector<const Attr*> constants;
-    for (Value* v : op.operands) constants.push_back(constant_of(v));
-    bool all = std::find(constants.begin(), constants.end(), nullptr) == constants.end();
+    constants_.clear();
+    for (Value* v : op.operands) constants_.push_back(constant_of(v));
+    bool all = std::find(constants_.begin(), constants_.end(), nullptr) == constants_.end();
     if (op.has(Elementwise)) {
       if (all)
-        if (auto value = fold_elementwise(op, constants)) return constant(op.result()->type, *value);
+        if (auto value = fold_elementwise(op, constants_)) return constant(op.result()->type, *value);
       return elementwise(op);
     }
     switch (op.opcode) {
@@ -214,7 +217,7 @@ class Canonicalizer {
       case Opcode::ExpandDims:
       case Opcode::Reshape:
       case Opcode::Trans:
-        if (all) return constant(op.result()->type, *constants[0]);
+        if (all) return constant(op.result()->type, *constants_[0]);
         return shape(op);
       case Opcode::Arange:
         if (op.result()->type.num_elements() == 1) return integer(op.result()->type, op.get(attr::start));
@@ -432,6 +435,7 @@ class Canonicalizer {
   Position at_;
   ValueMap replaced_;
   EqualOps equal_;
+  std::vector<const Attr*> constants_;  // of the operands of the op being visited, null for others
   std::vector<std::unique_ptr<Op>> retired_;
 };
 
@@ -441,7 +445,7 @@ class Canonicalizer {
 // instruction would have to wait for anything else.
 class SumsOfProducts {
  public:
-  explicit SumsOfProducts(const Func& func) : uses_(count_uses(func.body)) {}
+  explicit SumsOfProducts(const Func& func) : func_(func) {}
 
   bool run(Block& block) {
     bool changed = false;
@@ -459,8 +463,9 @@ class SumsOfProducts {
     for (size_t i : {1, 0}) {
       const Op* dot = def_of(add.operands[i], Opcode::Dot);
       Value* acc = add.operands[1 - i];
-      if (!dot || dot->parent != add.parent || dot->has(attr::instruction) || uses_[dot->result()] != 1) continue;
+      if (!dot || dot->parent != add.parent || dot->has(attr::instruction)) continue;
       if (is_float8(dot->operands[0]->type.elem) || !is_zero(dot->operands[2]) || !is_sum(acc, *add.parent)) continue;
+      if (uses_of(*dot->result()) != 1) continue;
       // The addition becomes the product, since acc is known at its position.
       add.opcode = Opcode::Dot;
       add.operands = {dot->operands[0], dot->operands[1], acc};
@@ -468,6 +473,12 @@ class SumsOfProducts {
       return true;
     }
     return false;
+  }
+
+  // Counted when first asked for, as most functions have no such addition.
+  int uses_of(const Value& v) {
+    if (!uses_) uses_ = count_uses(func_.body);
+    return (*uses_)[&v];
   }
 
   static bool is_zero(const Value* v) { return v->type.is_float() ? is_double(v, 0.0) : is_integer(v, 0); }
@@ -478,7 +489,8 @@ class SumsOfProducts {
     return v->def->opcode == Opcode::Dot;
   }
 
-  std::unordered_map<const Value*, int> uses_;
+  const Func& func_;
+  std::optional<std::unordered_map<const Value*, int>> uses_;
 };
 
 }  // namespace

@@ -77,6 +77,30 @@ bool same(const ir::Op& a, const ir::Op& b) {
 
 }  // namespace
 
+template <class IsIt>
+const ir::Op* EqualOps::Table::find(size_t hash, IsIt is_it) const {
+  if (entries_.empty()) return nullptr;
+  const size_t mask = entries_.size() - 1;
+  for (size_t at = hash >> 32 & mask; entries_[at].op; at = (at + 1) & mask)
+    if (entries_[at].hash == hash && is_it(*entries_[at].op)) return entries_[at].op;
+  return nullptr;
+}
+
+void EqualOps::Table::add(size_t hash, const ir::Op* op) {
+  if (2 * (size_ + 1) > entries_.size()) {
+    std::vector<Entry> old(std::max<size_t>(16, 2 * entries_.size()));
+    old.swap(entries_);
+    size_ = 0;
+    for (const Entry& entry : old)
+      if (entry.op) add(entry.hash, entry.op);
+  }
+  const size_t mask = entries_.size() - 1;
+  size_t at = hash >> 32 & mask;
+  while (entries_[at].op) at = (at + 1) & mask;
+  entries_[at] = {hash, op};
+  ++size_;
+}
+
 void EqualOps::enter(const ir::Op* owner) {
   scopes_.push_back({!owner || owner->info().isolates() || owner->info().runs_beside(), {}});
 }
@@ -87,11 +111,11 @@ ir::Value* EqualOps::find_or_add(const ir::Op& op) {
   if (!op.has(ir::Pure) || !op.regions.empty() || op.results.size() != 1) return nullptr;
   const size_t hash = Hash(op).value();
   for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-    for (auto [it, end] = scope->ops.equal_range(hash); it != end; ++it)
-      if (same(*it->second, op)) return it->second->result();
+    if (const ir::Op* found = scope->ops.find(hash, [&](const ir::Op& other) { return same(other, op); }))
+      return found->result();
     if (scope->closed) break;
   }
-  scopes_.back().ops.emplace(hash, &op);
+  scopes_.back().ops.add(hash, &op);
   return nullptr;
 }
 

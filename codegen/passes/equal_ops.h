@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <unordered_map>
 #include <vector>
 
 #include "codegen/ir/ir.h"
@@ -25,9 +24,26 @@ class EqualOps {
   ir::Value* find_or_add(const ir::Op& op);
 
  private:
+  /// Ops by a hash over what makes them the same. One table for all of them: a node for each would take longer than to
+  /// find it.
+  class Table {
+   public:
+    /// Calls `is_it` with the ops of this hash until it returns true for one, which is returned; null: for none.
+    template <class IsIt>
+    const ir::Op* find(size_t hash, IsIt is_it) const;
+    void add(size_t hash, const ir::Op* op);
+
+   private:
+    struct Entry {
+      size_t hash;
+      const ir::Op* op = nullptr;  ///< null: the place is free
+    };
+    std::vector<Entry> entries_;  ///< each at the place that its hash says, or behind it
+    size_t size_ = 0;
+  };
   struct Scope {
-    bool closed;                                         ///< nothing outside of it is in sight
-    std::unordered_multimap<size_t, const ir::Op*> ops;  ///< by what makes them the same
+    bool closed;  ///< nothing outside of it is in sight
+    Table ops;
   };
   std::vector<Scope> scopes_;
 };
