@@ -22,7 +22,9 @@ namespace {
 
 using ir::Opcode;
 
-constexpr double kMargin = 1e-9;  // of the model's own arithmetic
+// Of the time that the model says of the work that is counted here. With more work it may say less, as the clock falls
+// less where tensor cores wait: by 1.6 % at most, of 4100 configurations of 84 products.
+constexpr double kSurely = 0.98;
 
 bool is_multiplied(const ir::Op& op) { return ir::is_product(op) && plan_of(op).instruction; }
 
@@ -56,7 +58,7 @@ class BoundOfCost {
     }
     samples_ = double(sample.size());
     if (longest_.steps == 0) return 0;
-    return (least_product_time(launch()) + kProductLaunch) * (1 - kMargin) * 1e6;
+    return kSurely * (product_time(launch()).all + kProductLaunch) * 1e6;
   }
 
  private:
@@ -86,7 +88,7 @@ class BoundOfCost {
       else if (op->opcode == Opcode::Store)
         store(*op, times);
       else if (step && is_multiplied(*op))
-        step->tensor_clocks += tensor_clocks(family_of(*op).cost(*op, target_).tensor_flops, target_);
+        multiply(*op, *step);
       else if (op->opcode == Opcode::If)
         count_branches(*op, times, step);
       else if (op->info().loops())
@@ -94,17 +96,25 @@ class BoundOfCost {
     }
   }
 
+  void multiply(const ir::Op& op, ProductWork& step) const {
+    const ProductCost cost = family_of(op).cost(op, target_);
+    step.tensor_clocks += tensor_clocks(cost.tensor_flops, target_);
+    step.shared_bytes += cost.shared_bytes;
+  }
+
   void copy(const ir::Op& op, double times, ProductWork* step) {
     const ir::Type& pointers = op.operand(0)->type;
     const double bytes = double(pointers.num_elements() * std::max(1, op.operand(1)->type.bits() / 8));
-    if (step) step->copied_bytes += bytes * part_within(op.operand(2), pointers);
-    // Of what a mask leaves out nothing may be read; what blocks of a cluster all want is read once.
-    if (op.operand(2)) return;
+    const double part = part_within(op.operand(2), pointers);
+    if (step) step->copied_bytes += bytes * part;
+    // What blocks of a cluster all want is read once. Tiles that lie in part behind the end of an array count in full
+    // for the model, too.
     double elements = 1;
     const AxisInfo& info = axis_.info(op.operand(0));
     for (size_t a = 0; a < pointers.shape.size(); ++a)
       if (std::min(info.constancy[a], pointers.shape[a]) == 1) elements *= double(pointers.shape[a]);
-    arrays_[pointer_base(op.operand(0))].read += bytes * elements / double(pointers.num_elements()) * times / blocks_;
+    arrays_[pointer_base(op.operand(0))].read +=
+        bytes * part * elements / double(pointers.num_elements()) * times / blocks_;
   }
 
   // The least part of a tile that lies in an array which is smaller than it: what the mask compares with may bound any
@@ -127,7 +137,6 @@ class BoundOfCost {
   }
 
   void store(const ir::Op& op, double times) {
-    if (op.operand(2)) return;
     const ir::Type& value = op.operand(1)->type;
     arrays_[pointer_base(op.operand(0))].written +=
         double(value.num_elements() * std::max(1, value.bits() / 8)) * times / blocks_;
@@ -152,6 +161,7 @@ class BoundOfCost {
     if (step.tensor_clocks == 0) return;
     sums_.steps += times;
     sums_.tensor_clocks += times * step.tensor_clocks;
+    sums_.shared_bytes += times * step.shared_bytes;
     sums_.copied_bytes += times * step.copied_bytes;
   }
 

@@ -9,12 +9,13 @@
 
 namespace tegula {
 
-/// No more than the microseconds that estimate_cost() predicts for the function once it has layouts; 0 where nothing is
-/// known. `func` is one whose operands of products are staged (stage_products() in codegen/compile.h), `axis` what is
-/// known of its values.
+/// Microseconds that estimate_cost() predicts at least for the function once it has layouts, as far as what is counted
+/// here tells; 0 where nothing is known. `func` is one whose operands of products are staged (stage_products() in
+/// codegen/compile.h), `axis` what is known of its values.
 ///
-/// Counted is what no later pass makes less of: the steps of loops around products, their work on the tensor cores, the
-/// part of what is copied for them that surely lies in its array, and what is read and written without a mask.
+/// Counted is what no later pass makes less of: the steps of loops around products, their work on the tensor cores and
+/// what they read of shared memory, the part of what is copied for them that surely lies in its array, and what is
+/// stored.
 double least_us(const ir::Func& func, const AxisAnalysis& axis, const Target& target, const CostInputs& inputs);
 
 }  // namespace tegula

@@ -60,28 +60,14 @@ Wave throttled(const ProductLaunch& l, double seconds) {
   return on_one_sm(l, l.longest.tensor_clocks * kTensorShare * slower);
 }
 
-// At the highest clock.
-double first_seconds(const ProductLaunch& l) {
-  return all_seconds(l, on_one_sm(l, l.longest.tensor_clocks * kTensorShare));
-}
-
 }  // namespace
 
 ProductTime product_time(const ProductLaunch& l) {
-  const Wave wave = throttled(l, first_seconds(l));
+  // At the highest clock first.
+  const double first = all_seconds(l, on_one_sm(l, l.longest.tensor_clocks * kTensorShare));
+  const Wave wave = throttled(l, first);
   return {std::max(l.memory_seconds, l2_seconds(l)), std::max(wave.work, l.issue_seconds), wave.waits,
           all_seconds(l, wave)};
-}
-
-// What throttled() gives falls with the seconds, of which product_time() puts in fewer than come out. So these are no
-// fewer than where as many come out as were put in.
-double least_product_time(const ProductLaunch& l) {
-  double least = first_seconds(l), most = all_seconds(l, throttled(l, least));
-  for (int i = 0; i < 10; ++i) {
-    const double between = (least + most) / 2;
-    (all_seconds(l, throttled(l, between)) >= between ? least : most) = between;
-  }
-  return least;
 }
 
 }  // namespace tegula

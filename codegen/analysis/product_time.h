@@ -35,8 +35,5 @@ struct ProductTime {
 };
 
 ProductTime product_time(const ProductLaunch& launch);
-/// No more than product_time() gives a launch with as much work or more, copies that run no farther ahead, and no more
-/// groups and resident blocks.
-double least_product_time(const ProductLaunch& launch);
 
 }  // namespace tegula
