@@ -13,6 +13,7 @@ inline void* global_access(uint64_t address, unsigned bytes, Access access, uint
   Worker& worker = *this_worker;
   bool aligned = (address & (bytes - 1)) == 0;
   if (aligned && worker.may_access(address, bytes)) [[likely]] {
+    if (access == Access::Write) worker.note_change();
     if (Races* races = worker.races(); races && counts) [[unlikely]]
       races->global(worker.fiber(), address, bytes, access, {site}, stored);
     return reinterpret_cast<void*>(address);

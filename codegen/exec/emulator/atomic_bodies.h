@@ -21,8 +21,10 @@ T atomic_update(uint64_t address, uint32_t predicate, uint32_t site, Add add) {
   this_worker->yield();
   std::atomic_ref<T> target(*static_cast<T*>(global_access(address, sizeof(T), Access::Atomic, site)));
   T old = target.load(std::memory_order_relaxed);
-  while (!target.compare_exchange_weak(old, add(old), std::memory_order_seq_cst, std::memory_order_relaxed)) {
-  }
+  T updated = add(old);
+  while (!target.compare_exchange_weak(old, updated, std::memory_order_seq_cst, std::memory_order_relaxed))
+    updated = add(old);
+  if (updated != old) this_worker->note_change();
   return old;
 }
 

@@ -257,6 +257,7 @@ void read_box(Program& program, BulkStore& store) {
 }
 
 void write_array(const Program& program, const BulkStore& store) {
+  this_worker->note_change();
   Fiber& fiber = *program.fibers[store.thread];
   MemoryOrder order;
   order.strong = store.combine.has_value();

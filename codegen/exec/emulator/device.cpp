@@ -19,6 +19,7 @@
 #include "codegen/exec/emulator.h"
 #include "codegen/exec/emulator/jit.h"
 #include "codegen/exec/emulator/memory.h"
+#include "codegen/exec/emulator/programs_at_once.h"
 #include "codegen/exec/emulator/scheduler.h"
 #include "codegen/exec/emulator/tiered_code.h"
 #include "codegen/target/target.h"
@@ -33,10 +34,9 @@ namespace tegula {
 namespace emulator {
 namespace {
 
-constexpr unsigned kMostThreads = 1024;   ///< of a program
-constexpr unsigned kMostResident = 8;     ///< programs of a worker where they may wait for each other
-constexpr unsigned kMostFibers = 2048;    ///< of a worker, by default
-constexpr unsigned kMostTogether = 8192;  ///< of a worker, where all programs of a launch run at once
+constexpr unsigned kMostThreads = 1024;  ///< of a program
+constexpr unsigned kMostResident = 8;    ///< programs of a worker where they may wait for each other
+constexpr unsigned kMostFibers = 2048;   ///< of a worker, by default
 constexpr unsigned kMostProgramsX = 0x7FFFFFFF, kMostProgramsYZ = 65535;
 
 /// Seconds and steps of a launch at most; 0: no limit.
@@ -96,6 +96,15 @@ void tell_warnings(const Launch& launch, const KernelImage& image, const std::ve
     tell(MessageKind::Warning, fmt::format("{}: kernel '{}', program ({}, {}, {}), thread {}: {}", where, image.kernel,
                                            who.x, who.y, who.z, who.thread, text_of(at.first)));
   }
+}
+
+/// Of a launch that was stopped and of which more programs waited than may run at a time.
+std::string hint_of_room(const Launch& launch) {
+  if (!launch.waited || launch.most_programs == 0 || launch.programs <= uint64_t(launch.most_programs)) return "";
+  return fmt::format(
+      "\n  hint: {} of the {} programs run at a time, as on the GPU; where all programs wait for each other, start no "
+      "more: launch_cooperative_grid=True (tegula run --cooperative-grid) refuses a larger grid",
+      launch.most_programs, launch.programs);
 }
 
 struct Graph {
@@ -244,7 +253,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
       throw DeviceError(fmt::format("kernel '{}': a grid of {} x {} x {} programs; at most {} x {} x {} can be",
                                     code->image.kernel, grid.x, grid.y, grid.z,
                                     kMostProgramsX / unsigned(code->image.num_ctas), kMostProgramsYZ, kMostProgramsYZ));
-    if (const int64_t most = most_at_once(*code);
+    if (const int64_t most = programs_at_once(code->image, target_);
         code->image.cooperative && uint64_t(grid.x) * grid.y * grid.z > uint64_t(most))
       throw LaunchError(cooperative_too_large(code->image, grid, most, info_));
     std::vector<MappedArray> arrays(code->image.tensor_maps.maps.size());
@@ -385,12 +394,8 @@ class EmulatorDeviceImpl : public EmulatorDevice {
         fmt::format("{} of {} bytes at {:#x}, {}", what, bytes, address, memory_.describe(address, bytes)));
   }
 
-  /// How many programs can wait for each other.
-  int64_t most_at_once(const Code& code) const {
-    return int64_t(kMostTogether / unsigned(code.image.threads() * code.image.num_ctas)) * pool_.get().size();
-  }
-
-  /// How many programs a worker has at a time. One is fastest; where programs may wait for each other there are more.
+  /// How many programs a worker has at a time from the beginning. One is fastest; where programs may wait for each
+  /// other there are more.
   unsigned resident(const Code& code, uint64_t programs) const {
     unsigned threads = unsigned(code.image.threads() * code.image.num_ctas);
     uint64_t wanted = 1;
@@ -431,6 +436,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     launch.blocks = unsigned(code.image.num_ctas);
     launch.threads = unsigned(code.image.threads());
     launch.resident_programs = resident(code, launch.programs);
+    if (options_.resident_programs == 0) launch.most_programs = programs_at_once(code.image, target_);
     launch.shared_bytes = uint32_t(code.image.shared_bytes);
     launch.seed = seed_;
     launch.check_bounds = options_.check_bounds;
@@ -459,9 +465,9 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     for (size_t i = 0; i < params.size(); ++i)
       if (params[i].pointer) addresses.push_back(*static_cast<const uint64_t*>(args[i]));
     reset_counters(addresses);
-    const std::string message = launch.fault
-                                    ? describe(*launch.fault, code.image, code.tiers.facts().places, memory_, args)
-                                    : fmt::format("kernel '{}': stopped {}", code.image.kernel, stopped);
+    std::string message = launch.fault ? describe(*launch.fault, code.image, code.tiers.facts().places, memory_, args)
+                                       : fmt::format("kernel '{}': stopped {}", code.image.kernel, stopped);
+    if (stopped) message += hint_of_room(launch);
     if (launch.recording) launch.recording->end(message);
     if (launch.report_to_stderr) fmt::print(stderr, "{}\n", message);
     throw DeviceError(message);

@@ -72,6 +72,8 @@ struct Fiber {
   uint64_t cluster_barrier = 0;     ///< its number
   Where where;                      ///< the latest rendezvous that it had to wait in, or loop that it is in
   bool waits = false;               ///< in a rendezvous
+  uint64_t waits_since = 0;         ///< the worker's count of changes when the thread first passed on its turn since
+  uint32_t turns = 0;               ///< that it has passed on since then
   AsyncQueue<AsyncCopy> copies;     ///< that it issued
   uint32_t order = 0;               ///< of its next atomic operation or volatile load (MemoryOrder)
   uint32_t prints = 0;              ///< print statements that it has begun

@@ -272,8 +272,9 @@ void atomic(const Instruction& i, uint64_t address, const uint64_t* values, uint
   std::atomic_ref<T> target(*static_cast<T*>(global_access(address, sizeof(T), Access::Atomic, site)));
   this_worker->fiber().order = 0;
   T old = target.load(std::memory_order_relaxed);
-  while (!target.compare_exchange_weak(old, updated(i, old, values[0], values[1]))) {
-  }
+  T now = updated(i, old, values[0], values[1]);
+  while (!target.compare_exchange_weak(old, now)) now = updated(i, old, values[0], values[1]);
+  if (now != old) this_worker->note_change();
   results[0] = old;
 }
 

@@ -65,27 +65,28 @@ Fiber* Worker::pop() {
   if (random_) {
     // Of a few at random the one whose warp is favoured, so that some warps run far ahead of others.
     constexpr int kCandidates = 4;
-    size_t best = head_;
+    const size_t left = ready_.left_of_round();
+    size_t best = 0;
     uint64_t most = 0;
     for (int i = 0; i < kCandidates; ++i) {
-      const size_t at = head_ + random() % (tail_ - head_);
-      const Fiber& fiber = *ready_[at & ready_mask_];
+      const size_t at = random() % left;
+      const Fiber& fiber = *ready_.peek(at);
       const uint64_t block = fiber.program->number * launch_->blocks + fiber.program->block;
       const uint64_t warp = block + fiber.thread / kLanes + 1;
       const uint64_t favour = ((warp * 0x9E3779B97F4A7C15) ^ launch_->seed) * 0xD6E8FEB86659FD93 | 1;
       if (favour > most) best = at, most = favour;
     }
-    std::swap(ready_[head_ & ready_mask_], ready_[best & ready_mask_]);
+    ready_.bring_forward(best);
   }
-  Fiber* next = ready_[head_++ & ready_mask_];
+  Fiber* next = ready_.pop();
   // By the time that a fiber's turn comes again, its stack has often left the nearest cache.
-  if (head_ != tail_) __builtin_prefetch(ready_[head_ & ready_mask_]->context);
+  if (!ready_.empty()) __builtin_prefetch(ready_.peek(0)->context);
   return next;
 }
 
 void Worker::go_on() {
-  if (head_ == tail_ && active_ == 0) return switch_to(&main_);
-  if (head_ == tail_ && !end_late_phase()) {
+  if (ready_.empty() && active_ == 0) return switch_to(&main_);
+  if (ready_.empty() && !end_late_phase()) {
     Fault fault;
     fault.kind = Fault::Deadlock;
     abandon(fault);
@@ -116,11 +117,29 @@ void Worker::leave_if_stopped() {
 void Worker::yield() {
   count_step();
   leave_if_stopped();
-  push(current_);
+  note_turn();
+  // At random a thread may pass on a few times before its turn ends: so a warp is ahead of others by as many atomics.
+  constexpr uint64_t kTimes = 8;
+  random_&& random() % kTimes ? ready_.push_into_round(current_) : ready_.push_behind(current_);
   // A thread that spins may wait for one that waits for late copies.
   constexpr uint64_t kPatience = 1024;
   if (++yields_ % kPatience == 0) end_late_phase();
-  go_on();
+  wants_further_ ? switch_to(&main_) : go_on();
+}
+
+/// The thread passes on its turn. Where every cluster under way has a thread that has done so again and again while
+/// nothing changed, they may wait for programs that have not begun.
+void Worker::note_turn() {
+  constexpr uint32_t kAgain = 16;
+  Fiber& fiber = *current_;
+  if (fiber.waits_since != changes_) fiber.waits_since = changes_, fiber.turns = 0;
+  Cluster& cluster = *fiber.program->cluster;
+  if (++fiber.turns < kAgain || cluster.waits_since == changes_) return;
+  cluster.waits_since = changes_;
+  if (waits_since_ != changes_) waits_since_ = changes_, waiting_ = 0;
+  if (++waiting_ < active_) return;
+  launch_->waited.store(true, std::memory_order_relaxed);
+  wants_further_ = launch_->resident.load(std::memory_order_relaxed) < launch_->most_programs;
 }
 
 void Worker::step_aside() {
@@ -319,7 +338,8 @@ void Worker::finish() {
   fiber.finished = true;
   --program.running;
   if (--cluster.running == 0) {
-    if (!start_next(cluster)) --active_;
+    note_change();
+    if (!start_next(cluster)) --active_, launch_->resident.fetch_sub(1, std::memory_order_relaxed);
   } else if (cluster.barrier.arrived == cluster.running) {
     end_cluster_barrier(cluster);
   }
@@ -331,6 +351,7 @@ bool Worker::start_next(Cluster& cluster) {
   if (launch_->stop.load(std::memory_order_relaxed)) return false;
   uint64_t number = launch_->next_program.fetch_add(1, std::memory_order_relaxed);
   if (number >= launch_->programs) return false;
+  note_change();
   // From seed and program alone, so that with one resident program the order does not depend on the worker.
   if (launch_->seed) random_ = ((launch_->seed + number) * 0x9E3779B97F4A7C15) | 1;
   cluster.running = launch_->threads * launch_->blocks;
@@ -377,33 +398,40 @@ void Worker::start(Program& program) {
   }
 }
 
-/// Fibers, stacks and shared memory for the launch's resident programs.
+/// The programs that the launch has from the beginning.
 void Worker::prepare() {
-  const size_t blocks = launch_->blocks, programs = launch_->resident_programs * blocks, threads = launch_->threads;
+  ready_.clear();
+  random_ = 0;
+  active_ = 0;
+  clusters_.clear();
+  programs_.resize(std::min<size_t>(programs_.size(), launch_->resident_programs * launch_->blocks));
+  add_programs(launch_->resident_programs);
+  std::fill(std::begin(recent_), std::end(recent_), Range{});
+  if (!launch_->check_bounds) recent_[0] = {0, UINT64_MAX};
+}
+
+/// Fibers, stacks and shared memory for so many more programs of the launch. Throws, with nothing changed, where the
+/// host has no memory.
+void Worker::add_programs(size_t count) {
+  const size_t blocks = launch_->blocks, threads = launch_->threads;
+  const size_t first = clusters_.size() * blocks, programs = first + count * blocks;
   stacks_.reserve(programs * threads);
   while (fibers_.size() < programs * threads) {
     fibers_.emplace_back();
     stacks_.start(fibers_.back(), fibers_.size() - 1, fiber_main);
   }
-  if (ready_.size() < fibers_.size()) ready_.resize(std::bit_ceil(fibers_.size()));
-  ready_mask_ = ready_.size() - 1;
-  head_ = tail_ = 0;
-  random_ = 0;
-
-  if (launch_->shared_bytes)
-    for (size_t i = 0; i < programs; ++i) {
-      if (i == arenas_.size()) arenas_.emplace_back();
-      if (arenas_[i] && arenas_[i]->bytes() < launch_->shared_bytes) arenas_[i].reset();
-      if (!arenas_[i]) arenas_[i] = std::make_unique<SharedArena>(launch_->shared_bytes);
-    }
-
-  programs_.resize(programs);
-  clusters_.clear();
-  clusters_.resize(launch_->resident_programs);
-  for (size_t i = 0; i < programs; ++i) {
+  ready_.reserve(fibers_.size());
+  for (size_t i = first; launch_->shared_bytes && i < programs; ++i) {
+    if (i == arenas_.size()) arenas_.emplace_back();
+    if (arenas_[i] && arenas_[i]->bytes() < launch_->shared_bytes) arenas_[i].reset();
+    if (!arenas_[i]) arenas_[i] = std::make_unique<SharedArena>(launch_->shared_bytes);
+  }
+  for (size_t i = first; i < programs; ++i) {
+    if (i == programs_.size()) programs_.emplace_back();
     Program& program = programs_[i];
     program.block = uint32_t(i % blocks);
-    program.cluster = &clusters_[i / blocks];
+    if (program.block == 0) clusters_.emplace_back();
+    program.cluster = &clusters_.back();
     program.cluster->blocks.push_back(&program);
     program.shared_base = launch_->shared_bytes ? arenas_[i]->base() : 0;
     program.barrier.arrived = 0;
@@ -418,8 +446,22 @@ void Worker::prepare() {
       program.fibers[t] = &fiber;
     }
   }
-  std::fill(std::begin(recent_), std::end(recent_), Range{});
-  if (!launch_->check_bounds) recent_[0] = {0, UINT64_MAX};
+}
+
+/// Twice as many programs, as far as the GPU runs so many at a time and the host has memory.
+void Worker::begin_further() {
+  const int64_t wanted = int64_t(active_);
+  const int64_t before = launch_->resident.fetch_add(wanted, std::memory_order_relaxed);
+  const int64_t granted = std::clamp<int64_t>(launch_->most_programs - before, 0, wanted);
+  const size_t first = clusters_.size();
+  try {
+    add_programs(size_t(granted));
+  } catch (const std::exception&) {  // those that there are go on, as the programs may not wait for others
+  }
+  size_t begun = 0;
+  for (size_t i = first; i < clusters_.size(); ++i) begun += start_next(clusters_[i]);
+  active_ += begun;
+  launch_->resident.fetch_sub(wanted - int64_t(begun), std::memory_order_relaxed);
 }
 
 void Worker::run(Launch& launch) {
@@ -431,11 +473,15 @@ void Worker::run(Launch& launch) {
   races_ = launch.check_races ? kept_races_.get() : nullptr;
   if (races_) races_->begin(launch);
   prepare();
-  active_ = 0;
   for (Cluster& cluster : clusters_) active_ += start_next(cluster);
   if (active_ == 0) return;
+  launch.resident.fetch_add(int64_t(active_), std::memory_order_relaxed);
   current_ = &main_;
   switch_to(pop());
+  while (std::exchange(wants_further_, false)) {
+    begin_further();
+    switch_to(pop());
+  }
   current_ = nullptr;
   if (active_ == 0 && fault_.kind == Fault::None) return;
   if (fault_.kind != Fault::None) report_fault();

@@ -22,6 +22,7 @@
 #include "codegen/exec/emulator/mbarrier.h"
 #include "codegen/exec/emulator/memory.h"
 #include "codegen/exec/emulator/races.h"
+#include "codegen/exec/emulator/ready_queue.h"
 #include "codegen/exec/emulator/shared_writes.h"
 #include "codegen/exec/emulator/stream_order.h"
 #include "codegen/exec/emulator/wgmma.h"
@@ -143,7 +144,8 @@ struct Program {
 /// takes their fibers over when all of them have ended.
 struct Cluster {
   std::vector<Program*> blocks;
-  uint32_t running = 0;  ///< threads that have not left the kernel
+  uint32_t running = 0;      ///< threads that have not left the kernel
+  uint64_t waits_since = 0;  ///< the worker's count of changes when it was last seen to do nothing but wait
   Meeting barrier;
   uint64_t barriers = 0;  ///< that all threads have passed
   Told arriving, told;    ///< where races are looked for: of those that arrive by now; of those before
@@ -169,7 +171,9 @@ struct Launch {
   uint64_t programs = 0;
   unsigned blocks = 1;             ///< of a program
   unsigned threads = 0;            ///< of a block; a multiple of 32
-  unsigned resident_programs = 1;  ///< of a worker
+  unsigned resident_programs = 1;  ///< of a worker, from the beginning
+  /// Of all workers: up to there workers begin further ones where all that they have wait for others.
+  int64_t most_programs = 0;
   uint32_t shared_bytes = 0;
   std::span<const TensorMap> tensor_maps;
   std::span<const std::unique_ptr<const ptx::Program>> asm_blocks;
@@ -184,7 +188,9 @@ struct Launch {
   std::shared_ptr<const RangeTable> ranges;
 
   std::atomic<uint64_t> next_program{0};
-  std::atomic<bool> stop{false};  ///< a fault was recorded, or `stopped` is set: start nothing more
+  std::atomic<int64_t> resident{0};  ///< programs of all workers
+  std::atomic<bool> waited{false};   ///< all programs of a worker waited for others
+  std::atomic<bool> stop{false};     ///< a fault was recorded, or `stopped` is set: start nothing more
   /// Why it is ended from outside: nothing more is done, and a report says where threads are.
   std::atomic<const char*> stopped{nullptr};
   bool report_to_stderr = false;  ///< a handler of signals comes before the error
@@ -319,6 +325,8 @@ class Worker {
 
   /// Lets the worker's other fibers run. Where threads wait for each other through memory.
   void yield();
+  /// Global memory changes, which may be what others wait for.
+  void note_change() { ++changes_; }
 
   /// Called before a load from global memory or a store to it, done or masked: between loads and stores the worker's
   /// other fibers come as far. The threads of a GPU keep about the same pace, and programs rely on it where a thread
@@ -354,7 +362,7 @@ class Worker {
   }
   [[noreturn]] void part_ways(const Meeting& meeting, Where where);
 
-  void push(Fiber* fiber) { ready_[tail_++ & ready_mask_] = fiber; }
+  void push(Fiber* fiber) { random_ ? ready_.push_into_round(fiber) : ready_.push_behind(fiber); }
   Fiber* pop();
   uint64_t random() {
     random_ ^= random_ << 13, random_ ^= random_ >> 7, random_ ^= random_ << 17;
@@ -373,6 +381,7 @@ class Worker {
   }
   void go_on();
   void step_aside();
+  void note_turn();
   void switch_to(Fiber* next);
   /// What a fiber does first when it runs (again): keeps what is to be known of the one that was left.
   static void entered(Fiber& self, boost::context::detail::transfer_t from);
@@ -380,6 +389,8 @@ class Worker {
 
   static void fiber_main(boost::context::detail::transfer_t from);
   void prepare();
+  void add_programs(size_t count);
+  void begin_further();
   bool start_next(Cluster& cluster);
   void start(Program& program);
   void end_cluster_barrier(Cluster& cluster);
@@ -399,8 +410,7 @@ class Worker {
   unsigned next_recent_ = 1;
   Launch* launch_ = nullptr;
 
-  std::vector<Fiber*> ready_;  ///< a ring of runnable fibers
-  size_t head_ = 0, tail_ = 0, ready_mask_ = 0;
+  ReadyQueue ready_;
   uint64_t random_ = 0;  ///< state of the generator; 0: in order
   uint64_t ticks_ = 0, yields_ = 0, steps_ = 0;
 
@@ -409,7 +419,11 @@ class Worker {
 
   Fiber main_;
   Fault fault_;
-  size_t active_ = 0;  ///< clusters that run
+  size_t active_ = 0;           ///< clusters that run
+  uint64_t changes_ = 0;        ///< of global memory, and programs' beginnings and ends
+  size_t waiting_ = 0;          ///< clusters that do nothing but wait since the latest change
+  uint64_t waits_since_ = 0;    ///< that change
+  bool wants_further_ = false;  ///< programs to wait for
   std::deque<Program> programs_;
   std::deque<Cluster> clusters_;
   std::deque<Fiber> fibers_;  ///< fiber i runs on stack i

@@ -1,0 +1,124 @@
+// label: device
+// Programs of a launch that wait for each other through memory.
+#include <string>
+#include <vector>
+
+#include "dsl/tegula.h"
+#include "tests/codegen/exec/emulator_kernels.h"
+
+namespace tegula {
+namespace {
+
+// Each thread arrives, then waits until all threads of all programs have.
+constexpr const char* kMeet = R"(
+entry:
+  %o = call i32 @tegula.hw.atom_add_i32.acq_rel.gpu(ptr addrspace(1) %count, i32 1, i1 true, i32 1)
+  br label %spin
+spin:
+  %v = call i32 @tegula.hw.ld_global_b32.volatile(ptr addrspace(1) %count, i32 0, i1 true, i32 2)
+  %all = icmp sge i32 %v, %n
+  br i1 %all, label %done, label %spin
+done:
+  ret void)";
+
+// A kernel of which 132 programs run at a time on an sm_90a: their shared memory is all that a multiprocessor has.
+KernelImage meeting() { return make_image({pointer("count", Elem::I32), scalar("n")}, kMeet, 1, 200000); }
+
+TEST(WaitingPrograms, AsManyAsTheGpuRunsMeet) {
+  for (int threads : {1, 2}) {
+    auto device = make_emulator({.threads = threads, .limit_s = 100});
+    auto kernel = device->load(meeting());
+    for (unsigned programs : {9u, 17u, 132u}) {
+      Array<int> count(*device, 1);
+      launch(*kernel, {programs}, count.address(), int(32 * programs));
+      EXPECT_EQ(count.values()[0], int(32 * programs));
+    }
+  }
+}
+
+TEST(WaitingPrograms, ReportsSayHowManyRunAtATime) {
+  auto device = make_emulator({.limit_steps = 1000000});
+  Array<int> count(*device, 1);
+  EXPECT_CONTAINS(error_of_launch(*device->load(meeting()), {133}, count.address(), 32 * 133),
+                  "hint: 132 of the 133 programs run at a time, as on the GPU; where all programs wait for each other, "
+                  "start no more: launch_cooperative_grid=True (tegula run --cooperative-grid) refuses a larger grid");
+  KernelImage cooperative = meeting();
+  cooperative.cooperative = true;
+  EXPECT_CONTAINS(message_of<LaunchError>([&] {
+                    launch(*device->load(cooperative), {133}, count.address(), 32 * 133);
+                  }),
+                  "runs 132 such programs at once");
+  // Of a grid that fits, no hint.
+  const std::string alone = error_of_launch(*device->load(meeting()), {2}, count.address(), 1 << 30);
+  EXPECT_CONTAINS(alone, "stopped after the steps");
+  EXPECT_EQ(alone.find("hint"), alone.npos);
+}
+
+// Program p > 0 waits for what program p - 1 does last.
+constexpr const char* kChain = R"(import triton
+import triton.language as tl
+
+@triton.jit
+def acquire(p):
+    return tl.inline_asm_elementwise("ld.acquire.gpu.global.s32 $0, [$1];", "=r,l", [p], dtype=tl.int32, is_pure=False, pack=1)
+
+@triton.jit
+def kernel(flags, x, HOW: tl.constexpr):
+    pid = tl.program_id(0)
+    s = tl.sum(tl.load(x + tl.arange(0, 64)), 0)
+    if pid > 0:
+        if HOW == 0:
+            while tl.load(flags + pid - 1, volatile=True) == 0:
+                pass
+        elif HOW == 1:
+            while tl.atomic_add(flags + pid - 1, 0, sem="acquire") == 0:
+                pass
+        else:
+            while acquire(flags + pid - 1) == 0:
+                pass
+    tl.atomic_xchg(flags + pid, 1 + s, sem="release")
+)";
+
+TEST(WaitingPrograms, HaveTheirTurnsInAnyOrder) {
+  const Program program = Program::parse(kChain, "k.py");
+  for (bool check : {false, true}) {
+    auto device = make_emulator({.check_races = check, .limit_s = 60});
+    for (int how : {0, 1, 2})
+      for (uint64_t seed : {1, 2, 3, 11}) {
+        SCOPED_TRACE(fmt::format("check {}, how {}, seed {}", check, how, seed));
+        device->set_seed(seed);
+        Array<int> flags(*device, 6), x(*device, std::vector<int>(64, 1));
+        EXPECT_EQ(error_of([&] {
+                    program.kernel("kernel").launch(*device, {6}, {.constexprs = {{"HOW", how}}},
+                                                    reinterpret_cast<int*>(flags.address()),
+                                                    reinterpret_cast<int*>(x.address()));
+                  }),
+                  "no error");
+        EXPECT_EQ(flags.values(), std::vector<int>(6, 65));
+      }
+  }
+}
+
+// So far ahead of others are some warps that what they do without a barrier shows, atomics between or not.
+TEST(WaitingPrograms, SeedsLetWarpsRunAhead) {
+  auto device = make_emulator({.threads = 1});
+  auto kernel = device->load(make_image({pointer("count", Elem::I32), pointer("out", Elem::I32)}, R"(
+  %t = call i32 @tegula.hw.thread_id()
+  %a = call i32 @tegula.hw.atom_add_i32.acq_rel.gpu(ptr addrspace(1) %count, i32 1, i1 true, i32 1)
+  %b = call i32 @tegula.hw.atom_add_i32.acq_rel.gpu(ptr addrspace(1) %count, i32 1, i1 true, i32 1)
+  %p = getelementptr i32, ptr addrspace(1) %out, i32 %t
+  call void @tegula.hw.st_global_b32(ptr addrspace(1) %p, i32 %b, i1 true, i32 4)
+  ret void)",
+                                        4));
+  int earliest = 1 << 30;
+  for (uint64_t seed = 1; seed < 9; ++seed) {
+    device->set_seed(seed);
+    Array<int> count(*device, 1), out(*device, 128);
+    launch(*kernel, {1}, count.address(), out.address());
+    for (int second : out.values()) earliest = std::min(earliest, second);
+  }
+  EXPECT_LT(earliest, 64);  // in rounds of one atomic each, 128
+}
+
+}  // namespace
+}  // namespace tegula
