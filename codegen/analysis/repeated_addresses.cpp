@@ -18,7 +18,7 @@ using namespace ir;
 
 namespace {
 
-constexpr int kMostTerms = 64;               // of one sum
+constexpr int kMostTerms = 64;                // of one sum
 constexpr int64_t kLarge = int64_t(1) << 30;  // a factor beyond it is taken for one that a launch gives
 
 using AxisMask = uint64_t;
@@ -58,7 +58,7 @@ Factor number_of(const Value* scalar) {
 /// A summand of an address that tells elements apart.
 struct Term {
   enum Kind { Along, Quotient, Remainder } kind;
-  const Value* of;      ///< an arange, a value that is handed on; or the dividend
+  const Value* of;  ///< an arange, a value that is handed on; or the dividend
   const Value* divisor = nullptr;
   Axes axes;
   Factor factor;
@@ -104,7 +104,8 @@ class Addresses {
     }
 
     AxisMask told_apart() {
-      while (unite_a_division()) {}
+      while (unite_a_division()) {
+      }
       AxisMask apart = 0;
       for (size_t axis = 0; axis < type_.shape.size(); ++axis)
         if (type_.shape[axis] == 1) apart |= AxisMask(1) << axis;
@@ -138,7 +139,8 @@ class Addresses {
         case Opcode::Hint:
           return add(op.operand(0), axes, factor);
         case Opcode::Cast:  // indices are presumed to fit
-          return op.operand(0)->type.is_integer() && v->type.is_integer() ? add(op.operand(0), axes, factor) : mix(v, axes);
+          return op.operand(0)->type.is_integer() && v->type.is_integer() ? add(op.operand(0), axes, factor)
+                                                                          : mix(v, axes);
         case Opcode::ExpandDims: {
           Axes inner = axes;
           inner.erase(inner.begin() + op.get(attr::axis));
@@ -215,8 +217,7 @@ class Addresses {
           if (!belong_together(quotient, remainder)) continue;
           terms_.erase(terms_.begin() + int64_t(std::max(r, q)));
           terms_.erase(terms_.begin() + int64_t(std::min(r, q)));
-          if (!apart(quotient.factor, remainder.factor, number_of(remainder.divisor)))
-            mixed_ |= remainder.varies();
+          if (!apart(quotient.factor, remainder.factor, number_of(remainder.divisor))) mixed_ |= remainder.varies();
           add(remainder.of, remainder.axes, std::nullopt);
           return true;
         }

@@ -1,13 +1,14 @@
 // label: device
 // Places in memory that a tile of pointers has more than once: which tiles may have them, and that a program's order
 // holds for them.
+#include "codegen/analysis/repeated_addresses.h"
+
 #include <fmt/format.h>
 
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "codegen/analysis/repeated_addresses.h"
 #include "dsl/tegula.h"
 #include "tests/devices.h"
 
@@ -38,11 +39,11 @@ TEST(RepeatedAddresses, OfSumsAndProducts) {
         "p = x + tl.trans(i[:, None] * 16 + j[None, :])", "p = tl.reshape(x + i[:, None] * 16 + j[None, :], [1024])",
         "p = x + i.to(tl.int64) * n"})
     EXPECT_FALSE(repeats(apart)) << apart;
-  for (const char* repeated :
-       {"p = x + i // 2", "p = x + i % 8", "p = x + i[:, None] * 15 + j[None, :]", "p = x + i[:, None] + 0 * j[None, :]",
-        "p = x + tl.broadcast_to(i[:, None], [64, 16])", "p = x + tl.minimum(i, n)", "p = x + tl.where(i < n, i, 0)",
-        "p = x + i + i % 2", "p = x + i * i", "p = x + (i - i)", "p = x + tl.load(x + i).to(tl.int32)",
-        "p = x + i[:, None] * n + tl.load(x + j).to(tl.int32)[None, :]", "p = x + (i ^ 1)"})
+  for (const char* repeated : {"p = x + i // 2", "p = x + i % 8", "p = x + i[:, None] * 15 + j[None, :]",
+                               "p = x + i[:, None] + 0 * j[None, :]", "p = x + tl.broadcast_to(i[:, None], [64, 16])",
+                               "p = x + tl.minimum(i, n)", "p = x + tl.where(i < n, i, 0)", "p = x + i + i % 2",
+                               "p = x + i * i", "p = x + (i - i)", "p = x + tl.load(x + i).to(tl.int32)",
+                               "p = x + i[:, None] * n + tl.load(x + j).to(tl.int32)[None, :]", "p = x + (i ^ 1)"})
     EXPECT_TRUE(repeats(repeated)) << repeated;
 }
 
@@ -84,8 +85,11 @@ TEST(RepeatedAddresses, AreInTheOrderOfTheProgram) {
         std::string body = order.text;
         for (size_t at; (at = body.find("; ")) != std::string::npos;) body.replace(at, 2, "\n    ");
         const Program program = Program::parse(
-            "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef kernel(x, y):\n    i = tl.arange(0, 256)\n"
-            "    p = y + i % 8\n    " + body + "\n", "order.py");
+            "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef kernel(x, y):\n    i = tl.arange(0, "
+            "256)\n"
+            "    p = y + i % 8\n    " +
+                body + "\n",
+            "order.py");
         Buffer x(*device, std::vector<float>(256)), y(*device, std::vector<float>(8));
         program.kernel("kernel").launch(*device, {1}, {.num_warps = warps}, x.as<float>(), y.as<float>());
         EXPECT_EQ(x.download<float>(), std::vector<float>(256, order.x)) << order.what << ", warps " << warps;

@@ -44,10 +44,9 @@ TEST(WaitingPrograms, ReportsSayHowManyRunAtATime) {
                   "start no more: launch_cooperative_grid=True (tegula run --cooperative-grid) refuses a larger grid");
   KernelImage cooperative = meeting();
   cooperative.cooperative = true;
-  EXPECT_CONTAINS(message_of<LaunchError>([&] {
-                    launch(*device->load(cooperative), {133}, count.address(), 32 * 133);
-                  }),
-                  "runs 132 such programs at once");
+  EXPECT_CONTAINS(
+      message_of<LaunchError>([&] { launch(*device->load(cooperative), {133}, count.address(), 32 * 133); }),
+      "runs 132 such programs at once");
   // Of a grid that fits, no hint.
   const std::string alone = error_of_launch(*device->load(meeting()), {2}, count.address(), 1 << 30);
   EXPECT_CONTAINS(alone, "stopped after the steps");
