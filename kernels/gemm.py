@@ -435,7 +435,7 @@ def streamed_product(c_ptr, a_ptr, b_ptr, bias_ptr, partials_ptr, counters_ptr, 
 
 
 @triton.autotune(configs=configs(), key=["m_class", "N", "K"], warmup=2, rep=10,
-                 prune_configs_by={"early_config_prune": fitting, "top_k": 5, "within": 1.06})
+                 prune_configs_by={"early_config_prune": fitting, "top_k": 6, "within": 1.06})
 @triton.heuristics({
     "EVEN_M": even("M", "BLOCK_M"),
     "EVEN_N": even("N", "BLOCK_N"),

@@ -69,15 +69,8 @@ TEST_F(Tuner, WhatTheModelHasFarBehindIsNotTimed) {
   EXPECT_EQ(timed(0), 3);
 }
 
-// Most configurations of a product are known to be slow before they are laid out. The ones that are timed are those
-// that come first where all are predicted, and so are those that take the place of others which do not work.
-TEST_F(Tuner, ProductsAreTimedInTheOrderOfAllPredictions) {
-  FakeGpu gpu;
-  Autotune tuning;
-  for (int m : {16, 64, 128, 256})
-    for (int n : {16, 64, 256})
-      for (int stages : {2, 4})
-        tuning.configs.push_back(config({{"BLOCK_M", m}, {"BLOCK_N", n}, {"BLOCK_K", 64}}, num_stages(stages)));
+// A product of 1024 x 1024 x 1024.
+TuneReport tune_product(FakeGpu& gpu, const Autotune& tuning) {
   constexpr int64_t kExtent = 1024;
   Buffer a(gpu, 2 * kExtent * kExtent), b(gpu, 2 * kExtent * kExtent), c(gpu, 2 * kExtent * kExtent);
   const std::array<Arg, 12> args{Arg(a.as<float16>()),
@@ -92,30 +85,48 @@ TEST_F(Tuner, ProductsAreTimedInTheOrderOfAllPredictions) {
                                  1,
                                  kExtent,
                                  1};
-  const auto tune = [&](int top_k) {
-    tuning.top_k = top_k;
-    Program program = Program::load(TEGULA_SOURCE_DIR "/tests/kernels/matmul.py");
-    program.set_cache(nullptr);
-    Kernel kernel = program.kernel("matmul").autotune(tuning);
-    kernel.set_tuning_store(nullptr);
-    auto grid = [](const Config& f) {
-      return Grid{
-          unsigned((kExtent + f["BLOCK_M"] - 1) / f["BLOCK_M"] * ((kExtent + f["BLOCK_N"] - 1) / f["BLOCK_N"]))};
-    };
-    return kernel.tune(gpu, detail::GridRef(grid), {.constexprs = {{"GROUP_M", 8}, {"OUT", Constexpr(Elem::F16)}}},
-                       args);
+  Program program = Program::load(TEGULA_SOURCE_DIR "/tests/kernels/matmul.py");
+  program.set_cache(nullptr);
+  Kernel kernel = program.kernel("matmul").autotune(tuning);
+  kernel.set_tuning_store(nullptr);
+  auto grid = [](const Config& f) {
+    return Grid{unsigned((kExtent + f["BLOCK_M"] - 1) / f["BLOCK_M"] * ((kExtent + f["BLOCK_N"] - 1) / f["BLOCK_N"]))};
   };
-  std::vector<TuningResult> all = tune(0).results;
+  return kernel.tune(gpu, detail::GridRef(grid), {.constexprs = {{"GROUP_M", 8}, {"OUT", Constexpr(Elem::F16)}}}, args);
+}
+
+// Most configurations of a product are known to be slow before they are laid out. The ones that are timed are those
+// that come first where all are predicted, and so are those that take the place of others which do not work.
+TEST_F(Tuner, ProductsAreTimedInTheOrderOfAllPredictions) {
+  FakeGpu gpu;
+  Autotune tuning;
+  for (int m : {16, 64, 128, 256})
+    for (int n : {16, 64, 256})
+      for (int stages : {2, 4})
+        tuning.configs.push_back(config({{"BLOCK_M", m}, {"BLOCK_N", n}, {"BLOCK_K", 64}}, num_stages(stages)));
+  std::vector<TuningResult> all = tune_product(gpu, tuning).results;
   std::erase_if(all, [](const TuningResult& r) { return r.predicted_us == 0; });
   std::ranges::stable_sort(all, {}, &TuningResult::predicted_us);
   ASSERT_GT(all.size(), 8u);
   gpu.assemble = [&](KernelImage& image) { image.spill_bytes = 4; };
-  const std::vector<TuningResult> some = tune(3).results;
+  tuning.top_k = 3;
+  const std::vector<TuningResult> some = tune_product(gpu, tuning).results;
   ASSERT_EQ(some.size(), 6u);  // three, and three in their place
   for (size_t i = 0; i < some.size(); ++i) {
     EXPECT_EQ(some[i].config, all[i].config);
     EXPECT_EQ(some[i].predicted_us, all[i].predicted_us);
   }
+}
+
+TEST_F(Tuner, OfEqualPredictionsMoreStagesComeFirst) {
+  FakeGpu gpu;
+  Autotune tuning;
+  for (int stages : {5, 7, 6})
+    tuning.configs.push_back(config({{"BLOCK_M", 64}, {"BLOCK_N", 128}, {"BLOCK_K", 64}}, num_stages(stages)));
+  const std::vector<TuningResult> all = tune_product(gpu, tuning).results;
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0].predicted_us, all[2].predicted_us);
+  for (size_t i = 0; i < 3; ++i) EXPECT_CONTAINS(all[i].config, "num_stages=" + std::to_string(7 - i));
 }
 
 // A number of stages that shows in no code, as nothing is pipelined, makes no candidate of its own.
