@@ -18,8 +18,9 @@ using namespace ir;
 
 namespace {
 
-constexpr int kMostTerms = 64;                // of one sum
+constexpr int kMostVisits = 512;              // of values; what is not looked into may repeat
 constexpr int64_t kLarge = int64_t(1) << 30;  // a factor beyond it is taken for one that a launch gives
+constexpr int64_t kAnywhere = INT64_MAX;      // how far a term reaches that is not known to end
 
 using AxisMask = uint64_t;
 /// The axes of the tile that those of a value are.
@@ -55,14 +56,23 @@ Factor number_of(const Value* scalar) {
   return number && std::abs(*number) <= kLarge ? number : std::nullopt;
 }
 
-/// A summand of an address that tells elements apart.
+struct Divisor {
+  const Value* value = nullptr;
+  Factor number = std::nullopt;
+  bool operator==(const Divisor& o) const { return number ? number == o.number : !o.number && value == o.value; }
+};
+
+/// A summand of an address that differs between elements: factor * (an arange, a value that is handed on, or the
+/// quotient or remainder of a value).
 struct Term {
-  enum Kind { Along, Quotient, Remainder } kind;
-  const Value* of;  ///< an arange, a value that is handed on; or the dividend
-  const Value* divisor = nullptr;
+  enum Kind { Along, HandedOn, Quotient, Remainder } kind;
+  const Value* of;
   Axes axes;
   Factor factor;
+  bool gaps = false;  ///< the numbers lie `factor` apart at least
+  Divisor divisor = {};
 
+  bool operator==(const Term&) const = default;
   AxisMask varies() const {
     AxisMask mask = 0;
     for (size_t i = 0; i < axes.size(); ++i)
@@ -71,199 +81,232 @@ struct Term {
   }
 };
 
+/// An index as a sum.
+struct Sum {
+  std::vector<Term> terms;
+  AxisMask mixed = 0;  ///< axes along which it may be anything
+};
+
 class Addresses {
  public:
-  /// The axes along which no two elements of the value, alike along the others, are equal.
-  AxisMask told_apart(const Value* v) {
-    std::unordered_map<const Value*, AxisMask> before;
-    do {  // what loops hand on to themselves is taken to tell all apart until it is known better
-      before = std::exchange(known_, {});
-      presumed_ = before;
-      find(v);
-    } while (known_ != before);
-    return known_[v];
+  bool may_repeat(const Value* pointers) {
+    const Shape& shape = pointers->type.shape;
+    const Sum sum = sum_of(pointers);
+    AxisMask apart = 0, mixed = sum.mixed;
+    for (size_t axis = 0; axis < shape.size(); ++axis)
+      if (shape[axis] == 1) apart |= AxisMask(1) << axis;
+    for (const Term& term : sum.terms) (term.kind == Term::Along ? apart : mixed) |= term.varies();
+    const AxisMask all = (AxisMask(1) << shape.size()) - 1;
+    return (apart & ~mixed & all) != all || !factors_keep_apart(sum.terms);
   }
 
  private:
-  AxisMask find(const Value* v) {
-    const auto presumed = presumed_.find(v);
-    const auto [it, is_new] = known_.try_emplace(v, presumed == presumed_.end() ? ~AxisMask(0) : presumed->second);
-    if (!is_new) return it->second;
-    const std::vector<Value*> from = origins(v);
-    AxisMask apart = from.empty() ? Sum(*this, v).told_apart() : ~AxisMask(0);
-    for (const Value* origin : from) apart &= find(origin);
-    return known_[v] = apart;
+  Sum sum_of(const Value* v) {
+    Axes axes(v->type.shape.size());
+    std::iota(axes.begin(), axes.end(), 0);
+    Sum sum;
+    add(v, axes, 1, sum);
+    while (unite_a_division(sum)) {
+    }
+    return sum;
   }
 
-  class Sum {
-   public:
-    Sum(Addresses& addresses, const Value* v) : addresses_(addresses), type_(v->type) {
-      Axes axes(type_.shape.size());
-      std::iota(axes.begin(), axes.end(), 0);
-      add(v, axes, 1);
-    }
-
-    AxisMask told_apart() {
-      while (unite_a_division()) {
+  void add(const Value* v, const Axes& axes, const Factor& factor, Sum& to) {
+    if (is_uniform(v) || factor == 0) return;
+    if (++visits_ > kMostVisits) return mix(v, axes, to);
+    if (!origins(v).empty()) return add_handed_on(v, axes, factor, to);
+    if (!v->def) return mix(v, axes, to);
+    const Op& op = *v->def;
+    switch (op.opcode) {
+      case Opcode::Arange:
+        return add_term({Term::Along, v, axes, factor}, to);
+      case Opcode::Broadcast:
+      case Opcode::ConvertLayout:
+      case Opcode::Hint:
+        return add(op.operand(0), axes, factor, to);
+      case Opcode::Cast:
+        return keeps_number(op) ? add(op.operand(0), axes, factor, to) : mix(v, axes, to);
+      case Opcode::ExpandDims: {
+        Axes inner = axes;
+        inner.erase(inner.begin() + op.get(attr::axis));
+        return add(op.operand(0), inner, factor, to);
       }
-      AxisMask apart = 0;
-      for (size_t axis = 0; axis < type_.shape.size(); ++axis)
-        if (type_.shape[axis] == 1) apart |= AxisMask(1) << axis;
-      for (const Term& term : terms_) {
-        if (term.kind != Term::Along) {
-          mixed_ |= term.varies();
-        } else if (term.of->def && term.of->def->opcode == Opcode::Arange) {
-          apart |= term.varies();
-        } else {
-          const AxisMask own = addresses_.find(term.of);
-          for (size_t i = 0; i < term.axes.size(); ++i)
-            if (own >> i & 1) apart |= AxisMask(1) << term.axes[i];
-        }
+      case Opcode::Trans: {
+        Axes inner(axes.size());
+        const std::vector<int64_t> order = op.get(attr::order);
+        for (size_t i = 0; i < axes.size(); ++i) inner[size_t(order[i])] = axes[i];
+        return add(op.operand(0), inner, factor, to);
       }
-      return factors_keep_apart() ? apart & ~mixed_ : 0;
+      case Opcode::Add:
+      case Opcode::AddPtr:
+      case Opcode::Sub:
+        add(op.operand(0), axes, factor, to);
+        return add(op.operand(1), axes, op.opcode == Opcode::Sub ? times(factor, -1) : factor, to);
+      case Opcode::Neg:
+        return add(op.operand(0), axes, times(factor, -1), to);
+      case Opcode::Mul:
+        for (const auto& [one, other] : {std::pair(0, 1), {1, 0}})
+          if (const Value* by = scalar_of(op.operand(size_t(other))))
+            return add(op.operand(size_t(one)), axes, times(factor, number_of(by)), to);
+        return mix(v, axes, to);
+      case Opcode::Shl:
+        if (const Factor two = power_of_two(op)) return add(op.operand(0), axes, times(factor, two), to);
+        return mix(v, axes, to);
+      default:
+        if (const auto division = division_of(op))
+          return add_term({division->first, op.operand(0), axes, factor, false, division->second}, to);
+        return mix(v, axes, to);
     }
+  }
 
-   private:
-    void add(const Value* v, const Axes& axes, const Factor& factor) {
-      if (scalar_of(v)) return;
-      if (factor == 0) return;
-      if (int(terms_.size()) >= kMostTerms) return mix(v, axes);
-      if (!origins(v).empty()) return along(v, axes, factor);
-      if (!v->def) return mix(v, axes);
-      const Op& op = *v->def;
-      switch (op.opcode) {
-        case Opcode::Arange:
-          return along(v, axes, factor);
-        case Opcode::Broadcast:
-        case Opcode::ConvertLayout:
-        case Opcode::Hint:
-          return add(op.operand(0), axes, factor);
-        case Opcode::Cast:  // indices are presumed to fit
-          return op.operand(0)->type.is_integer() && v->type.is_integer() ? add(op.operand(0), axes, factor)
-                                                                          : mix(v, axes);
-        case Opcode::ExpandDims: {
-          Axes inner = axes;
-          inner.erase(inner.begin() + op.get(attr::axis));
-          return add(op.operand(0), inner, factor);
-        }
-        case Opcode::Trans: {
-          Axes inner(axes.size());
-          const std::vector<int64_t> order = op.get(attr::order);
-          for (size_t i = 0; i < axes.size(); ++i) inner[size_t(order[i])] = axes[i];
-          return add(op.operand(0), inner, factor);
-        }
-        case Opcode::Add:
-        case Opcode::AddPtr:
-          add(op.operand(0), axes, factor);
-          return add(op.operand(1), axes, factor);
-        case Opcode::Sub:
-          add(op.operand(0), axes, factor);
-          return add(op.operand(1), axes, times(factor, -1));
-        case Opcode::Mul:
-          for (const auto [one, other] : {std::pair(0, 1), {1, 0}})
-            if (const Value* by = scalar_of(op.operand(size_t(other))))
-              return add(op.operand(size_t(one)), axes, times(factor, number_of(by)));
-          return mix(v, axes);
-        case Opcode::Shl:
-          if (const Factor bits = shift_of(op)) return add(op.operand(0), axes, times(factor, int64_t(1) << *bits));
-          return mix(v, axes);
-        case Opcode::Div:
-        case Opcode::Rem:
-          if (const Value* by = scalar_of(op.operand(1)))
-            return divide(op.opcode == Opcode::Div ? Term::Quotient : Term::Remainder, op.operand(0), by, axes, factor);
-          return mix(v, axes);
-        default:
-          return mix(v, axes);
+  /// Indices are presumed to fit into 32 bits.
+  static bool keeps_number(const Op& cast) {
+    const Type &from = cast.operand(0)->type, &to = cast.result()->type;
+    return from.is_integer() && to.is_integer() && !from.is_bool() && to.bits() >= std::min(from.bits(), 32);
+  }
+
+  /// 2^n of a shift by n.
+  static Factor power_of_two(const Op& shift) {
+    const Value* by = scalar_of(shift.operand(1));
+    const Factor bits = by ? number_of(by) : std::nullopt;
+    return bits && *bits >= 0 && *bits < 30 ? Factor(int64_t(1) << *bits) : std::nullopt;
+  }
+
+  /// x // n, x % n, and what is the same of a power of two: x >> n, x & (n - 1).
+  static std::optional<std::pair<Term::Kind, Divisor>> division_of(const Op& op) {
+    if (op.opcode == Opcode::Shr) {
+      const Factor two = power_of_two(op);
+      return two ? std::optional(std::pair(Term::Quotient, Divisor{nullptr, two})) : std::nullopt;
+    }
+    if (op.opcode != Opcode::Div && op.opcode != Opcode::Rem && op.opcode != Opcode::BitAnd) return std::nullopt;
+    const Value* by = scalar_of(op.operand(1));
+    if (!by) return std::nullopt;
+    Factor number = number_of(by);
+    if (op.opcode == Opcode::BitAnd) {
+      if (!number || *number < 0 || !std::has_single_bit(uint64_t(*number) + 1)) return std::nullopt;
+      number = *number + 1;
+    }
+    return std::pair(op.opcode == Opcode::Div ? Term::Quotient : Term::Remainder, Divisor{by, number});
+  }
+
+  static void add_term(Term term, Sum& to) {
+    for (Term& known : to.terms) {
+      Term alike = term;
+      alike.factor = known.factor;
+      if (!(alike == known)) continue;
+      known.factor = known.factor && term.factor ? Factor(*known.factor + *term.factor) : std::nullopt;
+      return;
+    }
+    to.terms.push_back(std::move(term));
+  }
+
+  /// Elements along the value's axes may be anything.
+  static void mix(const Value* v, const Axes& axes, Sum& to) {
+    for (size_t i = 0; i < axes.size(); ++i)
+      if (v->type.shape[i] > 1) to.mixed |= AxisMask(1) << axes[i];
+  }
+
+  /// What a loop or a branch hands on, if it is the same sum, but for what all elements share, wherever it comes from.
+  void add_handed_on(const Value* v, const Axes& axes, const Factor& factor, Sum& to) {
+    if (std::find(open_.begin(), open_.end(), v) != open_.end()) return add_term({Term::HandedOn, v, axes, factor}, to);
+    open_.push_back(v);
+    Axes own(axes.size());
+    std::iota(own.begin(), own.end(), 0);
+    const Sum itself{{{Term::HandedOn, v, own, 1}}};
+    std::optional<Sum> given;
+    bool alike = true;
+    for (const Value* origin : origins(v)) {
+      Sum sum = sum_of(origin);
+      if (sum.mixed == 0 && sum.terms == itself.terms) continue;
+      alike = alike && sum.mixed == 0 && (!given || given->terms == sum.terms);
+      given = std::move(sum);
+    }
+    open_.pop_back();
+    if (!alike || !given) return mix(v, axes, to);
+    for (Term term : given->terms) {
+      for (int& axis : term.axes) axis = axes[size_t(axis)];
+      term.factor = times(term.factor, factor);
+      add_term(std::move(term), to);
+    }
+  }
+
+  /// A quotient and the remainder of one division tell apart what the dividend does; true if there were such.
+  bool unite_a_division(Sum& sum) {
+    for (const Term& remainder : sum.terms)
+      for (const Term& quotient : sum.terms) {
+        if (remainder.kind != Term::Remainder || quotient.kind != Term::Quotient || remainder.axes != quotient.axes ||
+            !belong_together(quotient, remainder))
+          continue;
+        const Term q = quotient, r = remainder;
+        std::erase_if(sum.terms, [&](const Term& term) { return term == q || term == r; });
+        unite(q, r, sum);
+        return true;
       }
+    return false;
+  }
+
+  /// i // n and i % n; also i // (m * n) and i // m % n of constants.
+  static bool belong_together(const Term& quotient, const Term& remainder) {
+    if (quotient.of == remainder.of) return quotient.divisor == remainder.divisor;
+    const Op* inner = remainder.of->def;
+    const auto division = inner ? division_of(*inner) : std::nullopt;
+    if (!division || division->first != Term::Quotient || inner->operand(0) != quotient.of) return false;
+    const Factor product = times(division->second.number, remainder.divisor.number);
+    return product && quotient.divisor.number == product;
+  }
+
+  /// Adds q * (x // n) + r * (x % n).
+  void unite(const Term& quotient, const Term& remainder, Sum& to) {
+    const Value* x = remainder.of;
+    const Factor &q = quotient.factor, &r = remainder.factor, &n = remainder.divisor.number;
+    if (!q || !r || !n) return add(x, remainder.axes, std::nullopt, to);  // presumed to keep elements apart
+    const int64_t of_quotients = std::abs(*q), of_remainders = std::abs(*r);
+    const bool gaps = quotient.gaps || remainder.gaps;
+    if (!gaps && *q == *n * *r) return add(x, remainder.axes, r, to);
+    const int64_t reach = remainder.gaps ? kAnywhere : reach_of(x);
+    const int64_t quotients = reach == kAnywhere ? kAnywhere : reach / *n + 2;
+    const bool rows = !remainder.gaps && of_quotients >= *n * of_remainders;
+    const bool columns = !quotient.gaps && quotients != kAnywhere && of_remainders > of_quotients * (quotients - 1);
+    if (!rows && !columns) return mix(x, remainder.axes, to);
+    Sum dividend;
+    add(x, remainder.axes, rows ? of_remainders : of_quotients, dividend);
+    to.mixed |= dividend.mixed;
+    for (Term& term : dividend.terms) {
+      term.gaps = true;
+      to.terms.push_back(std::move(term));
     }
+  }
 
-    static Factor shift_of(const Op& op) {
-      const Value* by = scalar_of(op.operand(1));
-      const Factor bits = by ? number_of(by) : std::nullopt;
-      return bits && *bits >= 0 && *bits < 30 ? bits : std::nullopt;
+  /// The largest difference of two elements of an index.
+  int64_t reach_of(const Value* index) {
+    const Sum sum = sum_of(index);
+    int64_t reach = 0;
+    for (const Term& term : sum.terms) {
+      if (sum.mixed != 0 || term.kind != Term::Along || !term.factor || term.gaps) return kAnywhere;
+      reach += std::abs(*term.factor) * (term.of->type.shape[0] - 1);
     }
+    return reach;
+  }
 
-    void along(const Value* v, const Axes& axes, const Factor& factor) {
-      for (Term& term : terms_)
-        if (term.kind == Term::Along && term.of == v && term.axes == axes) {
-          term.factor = term.factor && factor ? Factor(*term.factor + *factor) : std::nullopt;
-          return;
-        }
-      terms_.push_back({Term::Along, v, nullptr, axes, factor});
+  /// Whether no sum of indices equals another one, as far as their factors are known.
+  static bool factors_keep_apart(const std::vector<Term>& terms) {
+    std::vector<std::pair<int64_t, int64_t>> steps;  // the least one, and how far all of them reach
+    for (const Term& term : terms) {
+      if (!term.factor) continue;
+      const int64_t step = std::abs(*term.factor);
+      steps.emplace_back(step, term.gaps ? kAnywhere : step * (term.of->type.shape[0] - 1));
     }
-
-    void divide(Term::Kind kind, const Value* dividend, const Value* divisor, const Axes& axes, const Factor& factor) {
-      terms_.push_back({kind, dividend, divisor, axes, factor});
+    std::sort(steps.begin(), steps.end());
+    int64_t reach = 0;
+    for (const auto& [step, further] : steps) {
+      if (step <= reach) return false;
+      reach = further == kAnywhere ? kAnywhere : reach + further;
     }
+    return true;
+  }
 
-    /// Elements along the value's axes may be anything.
-    void mix(const Value* v, const Axes& axes) {
-      for (size_t i = 0; i < axes.size(); ++i)
-        if (v->type.shape[i] > 1) mixed_ |= AxisMask(1) << axes[i];
-    }
-
-    static bool equal(const Value* a, const Value* b) {
-      const Factor x = number_of(a), y = number_of(b);
-      return a == b || (x && y && *x == *y);
-    }
-
-    /// A quotient and the remainder of one division tell apart what the dividend does; true if there were such.
-    bool unite_a_division() {
-      for (size_t r = 0; r < terms_.size(); ++r)
-        for (size_t q = 0; q < terms_.size(); ++q) {
-          const Term remainder = terms_[r], quotient = terms_[q];
-          if (remainder.kind != Term::Remainder || quotient.kind != Term::Quotient || remainder.axes != quotient.axes)
-            continue;
-          if (!belong_together(quotient, remainder)) continue;
-          terms_.erase(terms_.begin() + int64_t(std::max(r, q)));
-          terms_.erase(terms_.begin() + int64_t(std::min(r, q)));
-          if (!apart(quotient.factor, remainder.factor, number_of(remainder.divisor))) mixed_ |= remainder.varies();
-          add(remainder.of, remainder.axes, std::nullopt);
-          return true;
-        }
-      return false;
-    }
-
-    /// i / n and i % n; also i / (m * n) and i / m % n, where m and n are constants.
-    static bool belong_together(const Term& quotient, const Term& remainder) {
-      if (quotient.of == remainder.of) return equal(quotient.divisor, remainder.divisor);
-      const Op* inner = remainder.of->def;
-      if (!inner || inner->opcode != Opcode::Div || inner->operand(0) != quotient.of) return false;
-      const Value* by = scalar_of(inner->operand(1));
-      const Factor product = by ? times(number_of(by), number_of(remainder.divisor)) : std::nullopt;
-      return product && number_of(quotient.divisor) == product;
-    }
-
-    static bool apart(const Factor& of_quotient, const Factor& of_remainder, const Factor& divisor) {
-      if (!of_quotient || !of_remainder || !divisor) return true;
-      const int64_t q = std::abs(*of_quotient), r = std::abs(*of_remainder);
-      return q >= *divisor * r || r > q;
-    }
-
-    /// Whether no sum of indices equals another one, as far as their factors are known.
-    bool factors_keep_apart() const {
-      std::vector<std::pair<int64_t, int64_t>> steps;  // and how many
-      for (const Term& term : terms_) {
-        if (term.kind != Term::Along || !term.factor || term.of->type.shape.size() != 1) continue;
-        if (*term.factor == 0) return false;
-        steps.emplace_back(std::abs(*term.factor), term.of->type.shape[0]);
-      }
-      std::sort(steps.begin(), steps.end());
-      int64_t reach = 0;
-      for (const auto& [step, count] : steps) {
-        if (step <= reach) return false;
-        reach += step * (count - 1);
-      }
-      return true;
-    }
-
-    Addresses& addresses_;
-    const Type& type_;
-    std::vector<Term> terms_;
-    AxisMask mixed_ = 0;
-  };
-
-  std::unordered_map<const Value*, AxisMask> known_, presumed_;
+  std::vector<const Value*> open_;  ///< values handed on whose origins are being looked into
+  int visits_ = 0;
 };
 
 }  // namespace
@@ -272,8 +315,7 @@ bool may_repeat(const Value* pointers) {
   if (!pointers->type.is_tile()) return false;
   while (pointers->def && (pointers->def->opcode == Opcode::Reshape || pointers->def->opcode == Opcode::ConvertLayout))
     pointers = pointers->def->operand(0);
-  const AxisMask all = (AxisMask(1) << pointers->type.shape.size()) - 1;
-  return (Addresses().told_apart(pointers) & all) != all;
+  return Addresses().may_repeat(pointers);
 }
 
 }  // namespace tegula

@@ -37,13 +37,14 @@ TEST(RepeatedAddresses, OfSumsAndProducts) {
        {"p = x + i", "p = x + (n * 64 + i)", "p = x + i * 3 - n", "p = x + i[:, None] * 16 + j[None, :]",
         "p = x + i[:, None] * n + j[None, :]", "p = x + i[:, None] + j[None, :] * 64", "p = x + (i << 2) * n",
         "p = x + tl.trans(i[:, None] * 16 + j[None, :])", "p = tl.reshape(x + i[:, None] * 16 + j[None, :], [1024])",
-        "p = x + i.to(tl.int64) * n"})
+        "p = x + i.to(tl.int64) * n", "p = x + (-i)", "p = x - i"})
     EXPECT_FALSE(repeats(apart)) << apart;
-  for (const char* repeated : {"p = x + i // 2", "p = x + i % 8", "p = x + i[:, None] * 15 + j[None, :]",
-                               "p = x + i[:, None] + 0 * j[None, :]", "p = x + tl.broadcast_to(i[:, None], [64, 16])",
-                               "p = x + tl.minimum(i, n)", "p = x + tl.where(i < n, i, 0)", "p = x + i + i % 2",
-                               "p = x + i * i", "p = x + (i - i)", "p = x + tl.load(x + i).to(tl.int32)",
-                               "p = x + i[:, None] * n + tl.load(x + j).to(tl.int32)[None, :]", "p = x + (i ^ 1)"})
+  for (const char* repeated :
+       {"p = x + i // 2", "p = x + i % 8", "p = x + i[:, None] * 15 + j[None, :]",
+        "p = x + i[:, None] + 0 * j[None, :]", "p = x + tl.broadcast_to(i[:, None], [64, 16])",
+        "p = x + tl.minimum(i, n)", "p = x + tl.where(i < n, i, 0)", "p = x + i + i % 2", "p = x + i * i",
+        "p = x + (i - i)", "p = x + tl.load(x + i).to(tl.int32)",
+        "p = x + i[:, None] * n + tl.load(x + j).to(tl.int32)[None, :]", "p = x + (i ^ 1)", "p = x + i.to(tl.uint8)"})
     EXPECT_TRUE(repeats(repeated)) << repeated;
 }
 
@@ -51,10 +52,11 @@ TEST(RepeatedAddresses, OfQuotientsAndRemainders) {
   for (const char* apart :
        {"p = x + i // 8 * n + i % 8", "p = x + i // 8 * 8 + i % 8", "p = x + i % 8 * 64 + i // 8",
         "k = n * 64 + i; p = x + k // n * 100 + k % n", "p = x + i % 4 + i // 4 % 2 * 4 + i // 8 * 8",
-        "k = i[:, None] * 16 + j[None, :]; p = x + k // 32 * n + k % 32"})
+        "k = i[:, None] * 16 + j[None, :]; p = x + k // 32 * n + k % 32", "p = x + (i >> 3) * 9 + (i & 7)"})
     EXPECT_FALSE(repeats(apart)) << apart;
   for (const char* repeated : {"p = x + i // 8 + i % 8", "p = x + i // 8 * n + i % 4", "p = x + i // 8 * 7 + i % 8",
-                               "p = x + i % 4 + i // 4 % 2 * 4", "p = x + i // 8 * 8 + (i + 1) % 8"})
+                               "p = x + i % 4 + i // 4 % 2 * 4", "p = x + i // 8 * 8 + (i + 1) % 8",
+                               "p = x + i % 8 * 2 + i // 8", "p = x + (i // 8 * 16 + i % 8)[:, None] + j[None, :]"})
     EXPECT_TRUE(repeats(repeated)) << repeated;
 }
 
@@ -63,7 +65,17 @@ TEST(RepeatedAddresses, OfWhatLoopsHandOn) {
   EXPECT_FALSE(repeats("p = x + i\n    if n > 3:\n        p += n"));
   EXPECT_TRUE(repeats("p = x + i\n    for k in range(n):\n        p += i % 2"));
   EXPECT_TRUE(repeats("p = x + i % 8\n    for k in range(n):\n        p += 8"));
+  EXPECT_FALSE(repeats("r = i[:, None]\n    if n > 3:\n        r = i[:, None] + 64\n    p = x + r * 16 + j[None, :]"));
+  EXPECT_TRUE(repeats("r = i[:, None]\n    if n > 3:\n        r = i[:, None] + 64\n    p = x + r + j[None, :] * 0"));
+  EXPECT_TRUE(repeats("c = j\n    if n > 3:\n        c = j * 16\n    p = x + i[:, None] * 16 + c[None, :]"));
+  EXPECT_TRUE(repeats("c = i * 64\n    for k in range(1):\n        c = c - i * 64\n    p = x + c"));
   EXPECT_TRUE(repeats("p = x + i\n    q = x + i % 2\n    for k in range(n):\n        p, q = q, p"));
+}
+
+TEST(RepeatedAddresses, AreLookedForInBoundedTime) {
+  std::string text = "a = i\n    b = i * n\n";
+  for (int k = 0; k < 60; ++k) text += "    b, a = a + b, b\n";
+  EXPECT_TRUE(repeats(text + "    p = x + b"));
 }
 
 struct Order {
