@@ -18,7 +18,7 @@ namespace tegula::emulator {
 template <class T, class Add>
 T atomic_update(uint64_t address, uint32_t predicate, uint32_t site, Add add) {
   if (!predicate) return T{};
-  this_worker->yield();
+  this_worker->yield({site, Where::kNone});
   std::atomic_ref<T> target(*static_cast<T*>(global_access(address, sizeof(T), Access::Atomic, site)));
   T old = target.load(std::memory_order_relaxed);
   T updated = add(old);

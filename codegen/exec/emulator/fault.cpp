@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "runtime/device.h"
 
@@ -37,9 +41,9 @@ class Describer {
 
   std::string text() const {
     std::string what = fmt::format("kernel '{}': {}", image_.kernel, happened());
-    std::string program = fmt::format("program ({}, {}, {})", fault_.x, fault_.y, fault_.z);
-    if (image_.num_ctas > 1) program += fmt::format(", block {}", fault_.block);
-    std::string at = fault_.kind == Fault::Divergence || fault_.kind == Fault::Deadlock || fault_.kind == Fault::Stopped
+    if (!fault_.standings.empty()) return what + ": " + standings();
+    const std::string program = "program " + name(fault_);
+    std::string at = fault_.kind == Fault::Divergence
                          ? fmt::format("\n  in {}", program)
                          : fmt::format("\n  at {}, {}, thread {}", source(fault_.where), program, fault_.thread);
     const bool race = fault_.kind == Fault::GlobalRace || fault_.kind == Fault::SharedRace;
@@ -77,9 +81,9 @@ class Describer {
             "differs between threads stands around one of them",
             fault_.other_thread, operation(fault_.other_where), fault_.thread, operation(fault_.where));
       case Fault::Deadlock:
-        return "deadlock: " + threads();
+        return "deadlock";
       case Fault::Stopped:
-        return fmt::format("stopped {}: {}", fault_.what, threads());
+        return fmt::format("stopped {}", fault_.what);
       case Fault::Proxy:
         return fmt::format(
             "{} shared memory at offset {} that thread {} stored at {}, and no fence_async_shared lies between: "
@@ -146,22 +150,110 @@ class Describer {
     return "\n  hint: tl.debug_barrier() between the two";
   }
 
-  /// Where all threads of the program are.
-  std::string threads() const {
-    std::string text;
-    for (const Fault::Waiters& w : fault_.waiters) {
-      const bool one = w.threads.size() == 1, known = w.where.place < places_.size();
-      if (!text.empty()) text += "; ";
-      text += thread_list(w.threads);
+  /// (0, 0, 0), or (0, 0, 0), block 1.
+  template <class Of>
+  std::string name(const Of& of) const {
+    return fmt::format("({}, {}, {})", of.x, of.y, of.z) +
+           (image_.num_ctas > 1 ? fmt::format(", block {}", of.block) : std::string());
+  }
+
+  /// What a group of threads does: "waits" or "wait", and for what.
+  struct Doing {
+    std::string one, many, where;
+    std::vector<uint32_t> threads;
+  };
+
+  /// Threads at one place of the source are one group, whichever of its operations they are in.
+  std::vector<Doing> doings(const Fault::Standing& of) const {
+    std::vector<Doing> all;
+    auto add = [&](Doing doing) {
+      auto same = [&](const Doing& other) { return other.many == doing.many && other.where == doing.where; };
+      auto it = std::find_if(all.begin(), all.end(), same);
+      if (it == all.end()) return all.push_back(std::move(doing));
+      it->threads.insert(it->threads.end(), doing.threads.begin(), doing.threads.end());
+      std::sort(it->threads.begin(), it->threads.end());
+    };
+    for (const Fault::Waiters& w : of.waiters) {
+      const std::string phase = w.phase ? describe(*w.phase) : std::string();
       if (w.waits)
-        text += fmt::format(" wait{} in {}", one ? "s" : "", operation(w.where));
+        add({"waits", "wait", " in " + operation(w.where) + phase, w.threads});
       else
-        text += fmt::format(" run{}{}", one ? "s" : "", known ? ", last seen in " + operation(w.where) : std::string());
-      if (w.phase) text += describe(*w.phase);
+        add({"runs", "run", is_known(w.where) ? ", last seen in " + operation(w.where) : "", w.threads});
     }
-    if (!fault_.finished.empty())
-      text += fmt::format("{}{} {} left the kernel", text.empty() ? "" : "; ", thread_list(fault_.finished),
-                          fault_.finished.size() == 1 ? "has" : "have");
+    if (!of.finished.empty()) add({"has", "have", " left the kernel", of.finished});
+    return all;
+  }
+
+  /// Programs that stand in the same places.
+  struct Group {
+    std::vector<Doing> doings;
+    std::vector<const Fault::Standing*> programs;
+    bool same_threads = true;  ///< in each of them
+  };
+
+  std::vector<Group> groups() const {
+    std::vector<const Fault::Standing*> programs;
+    for (const Fault::Standing& of : fault_.standings) programs.push_back(&of);
+    std::sort(programs.begin(), programs.end(),
+              [](auto* a, auto* b) { return std::pair(a->program, a->block) < std::pair(b->program, b->block); });
+    std::vector<Group> groups;
+    std::map<std::set<std::string>, size_t> known;
+    for (const Fault::Standing* of : programs) {
+      std::vector<Doing> all = doings(*of);
+      std::set<std::string> places;
+      for (const Doing& doing : all) places.insert(doing.many + doing.where);
+      const auto [at, is_new] = known.try_emplace(places, groups.size());
+      if (is_new) groups.push_back({all, {}});
+      Group& group = groups[at->second];
+      group.programs.push_back(of);
+      for (const Doing& doing : all)
+        group.same_threads &= std::any_of(group.doings.begin(), group.doings.end(),
+                                          [&](const Doing& other) { return other.threads == doing.threads; });
+    }
+    return groups;
+  }
+
+  static std::string text_of(const Group& group) {
+    std::string text;
+    const bool all = group.doings.size() == 1;
+    for (const Doing& doing : group.doings) {
+      const bool one = doing.threads.size() == 1 && !all;
+      const std::string who = all ? "all threads" : group.same_threads ? thread_list(doing.threads) : "some";
+      text +=
+          (text.empty() ? "" : "; ") + who + " " + (one && group.same_threads ? doing.one : doing.many) + doing.where;
+    }
+    return text;
+  }
+
+  /// "program (0, 0, 0)", "programs (0, 0, 0), (2, 0, 0) to (7, 0, 0)".
+  std::string names(const std::vector<const Fault::Standing*>& programs) const {
+    constexpr int kMostRanges = 4;
+    auto follows = [&](size_t i) {  // the one before
+      const Fault::Standing &a = *programs[i - 1], &b = *programs[i];
+      return a.program + 1 == b.program || a.program == b.program;
+    };
+    std::string text = programs.size() == 1 ? "program " : "programs ";
+    int ranges = 0;
+    for (size_t i = 0, last; i < programs.size(); i = last + 1) {
+      for (last = i; last + 1 < programs.size() && follows(last + 1);) ++last;
+      if (i) text += ", ";
+      if (++ranges > kMostRanges) return text + fmt::format("and {} more", programs.size() - i);
+      text += name(*programs[i]);
+      if (last > i) text += " to " + name(*programs[last]);
+    }
+    return text;
+  }
+
+  /// Where the programs are that are under way.
+  std::string standings() const {
+    constexpr size_t kMostGroups = 8;
+    const std::vector<Group> all = groups();
+    std::string text = text_of(all[0]) + "\n  in " + names(all[0].programs);
+    for (size_t i = 1; i < all.size() && i < kMostGroups; ++i)
+      text += fmt::format("\n  {}: {}", names(all[i].programs), text_of(all[i]));
+    size_t more = 0;
+    for (size_t i = kMostGroups; i < all.size(); ++i) more += all[i].programs.size();
+    if (more) text += fmt::format("\n  {} more in other places", more);
     return text;
   }
 
@@ -180,9 +272,10 @@ class Describer {
   }
 
   std::string operation(const Where& where) const {
-    return fmt::format("{} at {}", where.place < places_.size() ? places_[where.place].operation : "an operation",
+    return fmt::format("{} at {}", where.place < places_.size() ? places_[where.place].operation : "an access",
                        source(where));
   }
+  bool is_known(const Where& where) const { return where.place < places_.size() || where.site < image_.sites.size(); }
 
   std::string argument_into(const Range& range) const {
     for (size_t i = 0; i < image_.params.size(); ++i) {

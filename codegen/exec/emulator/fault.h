@@ -48,6 +48,14 @@ struct Fault {
     std::vector<uint32_t> threads;
     bool waits = true;
   };
+  /// Where a program that is under way stands, or one of the thread blocks that run it.
+  struct Standing {
+    uint32_t x = 0, y = 0, z = 0;
+    uint64_t program = 0;
+    uint32_t block = 0;
+    std::vector<Waiters> waiters;    ///< also threads that run, where they were last
+    std::vector<uint32_t> finished;  ///< threads that left the kernel
+  };
 
   Kind kind = None;
   Access access = Access::Read;
@@ -71,8 +79,7 @@ struct Fault {
   const StreamLaunch* other_launch = nullptr;  ///< of another one, which Races keeps: other_where is of its code
   bool by_bulk_copy = false;                   ///< the earlier one
   bool by_scope = false;                       ///< both are atomic, but for one program alone
-  std::vector<Waiters> waiters;                ///< Deadlock, Stopped: also threads that run, where they were last
-  std::vector<uint32_t> finished;              ///< Deadlock, Stopped: threads that left the kernel
+  std::vector<Standing> standings;             ///< Deadlock, Stopped: of all programs under way
 };
 
 /// What is told of where checks are asked for, and ends no launch (arithmetic_checks.h).

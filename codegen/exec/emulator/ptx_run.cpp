@@ -28,7 +28,7 @@ class Runner {
       const uint32_t at = next++;
       if (i.guard >= 0 && bool(slots_[i.guard] & 1) == i.guard_negated) continue;
       if (i.op == Op::Bra) {
-        if (i.target <= at) this_worker->yield();
+        if (i.target <= at) this_worker->yield({site_, place_});
         next = i.target;
       } else {
         step(i);
@@ -94,7 +94,7 @@ class Runner {
       case Op::ActiveMask:
         return put(i.to[0], mask(kLanes));
       case Op::Nanosleep:
-        return this_worker->yield();
+        return this_worker->yield({site_, place_});
       case Op::Prefetch:
       case Op::Fence:
       case Op::Membar:
@@ -208,7 +208,7 @@ class Runner {
   void memory(const Instruction& i) {
     const bool loads = i.op == Op::Ld, stores = i.op == Op::St;
     const uint64_t address = from(i, 0) + uint64_t(i.from[0].offset);
-    if (i.mods.waits) this_worker->yield();
+    if (i.mods.waits) this_worker->yield({site_, place_});
     std::array<uint64_t, 4> values{}, results{};
     const size_t count = loads ? 0 : stores ? i.mods.vector : i.from.size() - 1;
     for (size_t k = 0; k < count; ++k) values[k] = from(i, k + 1);
@@ -267,7 +267,7 @@ T updated(const Instruction& i, T old, uint64_t b, uint64_t c) {
 
 template <class T>
 void atomic(const Instruction& i, uint64_t address, const uint64_t* values, uint64_t* results, uint32_t site) {
-  this_worker->yield();  // one that spins must not keep the one it waits for from running
+  this_worker->yield({site, Where::kNone});  // one that spins must not keep the one it waits for from running
   this_worker->fiber().order = kOrdersAll;
   std::atomic_ref<T> target(*static_cast<T*>(global_access(address, sizeof(T), Access::Atomic, site)));
   this_worker->fiber().order = 0;

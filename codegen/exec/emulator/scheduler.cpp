@@ -15,7 +15,11 @@ __thread Worker* this_worker = nullptr;
 
 void Launch::record(Fault found) {
   std::lock_guard lock(mutex_);
-  if (!fault || found.program < fault->program) fault = std::move(found);
+  std::vector<Fault::Standing> standings = std::move(found.standings);
+  const bool joins = fault && fault->kind == found.kind && !standings.empty();
+  if (joins) standings.insert(standings.end(), fault->standings.begin(), fault->standings.end());
+  if (joins || !fault || found.program < fault->program)
+    fault = std::move(found), fault->standings = std::move(standings);
   stop.store(true, std::memory_order_relaxed);
 }
 
@@ -114,7 +118,8 @@ void Worker::leave_if_stopped() {
   if (launch_->stop.load(std::memory_order_relaxed)) leave();
 }
 
-void Worker::yield() {
+void Worker::yield(Where where) {
+  if (where.site != Where::kNone || where.place != Where::kNone) current_->where = where;
   count_step();
   leave_if_stopped();
   note_turn();
@@ -488,32 +493,32 @@ void Worker::run(Launch& launch) {
   reset_fibers();
 }
 
-/// Hands the fault to the launch; a deadlock, and a launch that was stopped, with where the fibers are.
+/// Hands the fault to the launch; a deadlock, and a launch that was stopped, with where all programs are.
 void Worker::report_fault() {
-  if (fault_.kind != Fault::Deadlock && fault_.kind != Fault::Stopped) return launch_->record(std::move(fault_));
-  for (const Program& program : programs_) {
-    if (program.running == 0) continue;
-    Fault fault;
-    fault.kind = fault_.kind;
-    fault.what = fault_.what;
-    fault.x = program.x, fault.y = program.y, fault.z = program.z;
-    fault.program = program.number;
-    fault.block = program.block;
-    for (const Fiber* fiber : program.fibers) {
-      if (fiber->finished) {
-        fault.finished.push_back(fiber->thread);
-        continue;
-      }
-      const std::optional<Fault::Phase> phase = phase_waited_for(*fiber);
-      auto same_place = [&](const Fault::Waiters& w) {
-        return w.where.place == fiber->where.place && w.phase == phase && w.waits == fiber->waits;
-      };
-      auto it = std::find_if(fault.waiters.begin(), fault.waiters.end(), same_place);
-      if (it == fault.waiters.end()) it = fault.waiters.insert(it, {fiber->where, phase, {}, fiber->waits});
-      it->threads.push_back(fiber->thread);
+  if (fault_.kind == Fault::Deadlock || fault_.kind == Fault::Stopped)
+    for (const Program& program : programs_)
+      if (program.running > 0) fault_.standings.push_back(standing_of(program));
+  launch_->record(std::move(fault_));
+}
+
+Fault::Standing Worker::standing_of(const Program& program) {
+  Fault::Standing standing{program.x, program.y, program.z, program.number, program.block, {}, {}};
+  auto& all = standing.waiters;
+  for (const Fiber* fiber : program.fibers) {
+    if (fiber->finished) {
+      standing.finished.push_back(fiber->thread);
+      continue;
     }
-    launch_->record(std::move(fault));
+    const std::optional<Fault::Phase> phase = phase_waited_for(*fiber);
+    auto same_place = [&](const Fault::Waiters& w) {
+      return w.where.place == fiber->where.place && w.where.site == fiber->where.site && w.phase == phase &&
+             w.waits == fiber->waits;
+    };
+    auto it = std::find_if(all.begin(), all.end(), same_place);
+    if (it == all.end()) it = all.insert(it, {fiber->where, phase, {}, fiber->waits});
+    it->threads.push_back(fiber->thread);
   }
+  return standing;
 }
 
 /// Forgets what the fibers were at; their stacks are used anew.

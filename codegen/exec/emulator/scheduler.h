@@ -324,7 +324,7 @@ class Worker {
   }
 
   /// Lets the worker's other fibers run. Where threads wait for each other through memory.
-  void yield();
+  void yield(Where where = {});
   /// Global memory changes, which may be what others wait for.
   void note_change() { ++changes_; }
 
@@ -398,6 +398,7 @@ class Worker {
   void check_none_under_way(const Program& program);
   static void print(Program& program);
   void report_fault();
+  static Fault::Standing standing_of(const Program& program);
   void reset_fibers();
 
   struct alignas(64) SegmentRoom {

@@ -235,7 +235,8 @@ low:
 high:
 )" + std::string(kBarrier) + "  br label %end\nend:\n  ret void"),
             "kernel 'k': deadlock: threads 0-30 wait in cluster_wait at k.py:2:5; thread 31 waits in barrier at "
-            "k.py:4:5\n  in program (0, 0, 0), block 0");
+            "k.py:4:5\n  in program (0, 0, 0), block 0\n  program (0, 0, 0), block 1: all threads wait in cluster_wait "
+            "at k.py:2:5");
 }
 
 TEST(EmulatorFault, ReportsMisuseOfAsynchronousStores) {

@@ -98,6 +98,38 @@ TEST(WaitingPrograms, HaveTheirTurnsInAnyOrder) {
   }
 }
 
+TEST(WaitingPrograms, ReportsSayWhereEachStands) {
+  const Program program = Program::parse(R"(import triton
+import triton.language as tl
+
+@triton.jit
+def kernel(x):
+    if tl.program_id(0) == 0:
+        while tl.load(x, volatile=True) == 0:
+            pass
+    elif tl.program_id(0) < 10:
+        while tl.load(x + 1, volatile=True) == 0:
+            pass
+    else:
+        while tl.atomic_add(x + 2, 0) == 0:
+            pass
+)",
+                                         "k.py");
+  auto device = make_emulator({.limit_steps = 100000});
+  Array<int> x(*device, 3);
+  const std::string error = error_of(
+      [&] { program.kernel("kernel").launch(*device, {12}, {.num_warps = 4}, reinterpret_cast<int*>(x.address())); });
+  EXPECT_CONTAINS(error, "all threads run, last seen in a loop at k.py:7:9\n  in program (0, 0, 0)\n");
+  EXPECT_CONTAINS(error, "\n  programs (1, 0, 0) to (9, 0, 0): all threads run, last seen in a loop at k.py:10:9\n");
+  EXPECT_CONTAINS(error, "k.py:13:");
+  // A place is told once, though threads are in two of its operations: a barrier, and that of the next iteration.
+  for (size_t line = 0, end; line < error.size(); line = end + 1) {
+    end = std::min(error.find('\n', line), error.size());
+    const std::string one = error.substr(line, end - line);
+    EXPECT_EQ(one.find("wait in barrier"), one.rfind("wait in barrier")) << one;
+  }
+}
+
 // So far ahead of others are some warps that what they do without a barrier shows, atomics between or not.
 TEST(WaitingPrograms, SeedsLetWarpsRunAhead) {
   auto device = make_emulator({.threads = 1});

@@ -228,7 +228,7 @@ TEST(Wgmma, FaultsOfThreadsThatPartWays) {
                   "left the kernel");
   Multiplication two;
   two.num_warps = 2;
-  EXPECT_CONTAINS(fault(two), "deadlock: threads 0-63 wait in wgmma_wait_n8");
+  EXPECT_CONTAINS(fault(two), "deadlock: all threads wait in wgmma_wait_n8");
   // Warps 2 and 3 go to another instruction.
   Multiplication apart;
   apart.before += "  %low = icmp slt i32 %t, 64\n  br i1 %low, label %go, label %other\nother:\n" +
