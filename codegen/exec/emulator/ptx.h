@@ -66,7 +66,11 @@ struct Modifiers {
   std::string choice;   ///< a comparison (eq, ltu), the kind of an atom, the mode of a prmt
   std::string combine;  ///< setp: and, or, xor
   uint8_t vector = 1;   ///< v2, v4
-  bool waits = false;   ///< acquire, relaxed, volatile: other threads get to run first
+
+  // Of ld, st, atom, red and fences: what they order.
+  bool strong = false;  ///< relaxed or more: no part of a data race with others that are
+  bool acquires = false, releases = false;
+  enum class Scope : uint8_t { Program, Cluster, Gpu } scope = Scope::Gpu;
 };
 
 struct Operand {

@@ -270,7 +270,8 @@ class Parser {
       (i < results ? out.to_groups : out.from_groups).push_back(int(list.size() - before));
     }
     check(out);
-    program_.waits |= out.op == Op::Atom || out.op == Op::Red || out.mods.waits || out.op == Op::Nanosleep;
+    program_.waits |=
+        out.op == Op::Atom || out.op == Op::Red || (out.op == Op::Ld && out.mods.strong) || out.op == Op::Nanosleep;
     program_.code.push_back(std::move(out));
   }
 
@@ -308,7 +309,8 @@ class Parser {
       mods.integral = m.size() == 3 && m[2] == 'i';
       return;
     }
-    const bool orders = out.op == Op::Ld || out.op == Op::St;
+    const bool moves = out.op == Op::Ld || out.op == Op::St;
+    if (orders(out, m)) return;
     if (m == "approx" || m == "full")
       mods.approximate = true;
     else if (m == "ftz")
@@ -329,20 +331,42 @@ class Parser {
       mods.left = true;
     else if (m == "v2" || m == "v4")
       mods.vector = uint8_t(m[1] - '0');
-    else if (out.op == Op::Ld && (m == "acquire" || m == "relaxed" || m == "volatile"))
-      mods.waits = true;
     else if ((out.op == Op::Setp || out.op == Op::Set) && (m == "and" || m == "or" || m == "xor"))
       mods.combine = m;
     else if ((m == "lo" || m == "hi" || m == "wide") && out.op != Op::Setp && out.op != Op::Set)
       mods.part = m[0];
-    else if (!orders && out.op != Op::Prefetch)
+    else if (!moves && out.op != Op::Prefetch)
       choose(out, m);
+  }
+
+  /// What says which accesses of other threads an access or a fence orders.
+  static bool orders(Instruction& out, std::string_view m) {
+    Modifiers& mods = out.mods;
+    const bool fences = out.op == Op::Fence || out.op == Op::Membar;
+    if (!fences && out.op != Op::Ld && out.op != Op::St && out.op != Op::Atom && out.op != Op::Red) return false;
+    if (m == "cta")
+      mods.scope = Modifiers::Scope::Program;
+    else if (m == "cluster")
+      mods.scope = Modifiers::Scope::Cluster;
+    else if (m == "relaxed" || m == "mmio")
+      mods.strong = true;
+    else if (m == "volatile")  // a load acquires, as tl.load(volatile=True) does
+      mods.strong = true, mods.acquires = out.op == Op::Ld;
+    else if (m == "acquire")
+      mods.strong = mods.acquires = true;
+    else if (m == "release")
+      mods.strong = mods.releases = true;
+    else if (m == "acq_rel")
+      mods.strong = mods.acquires = mods.releases = true;
+    else
+      return false;
+    return true;
   }
 
   /// What names the function of an instruction rather than how it is done.
   static void choose(Instruction& out, std::string_view m) {
     static constexpr std::string_view kManner =
-        " r clamp to global relaxed acquire release acq_rel cta cluster gpu sys noftz uni sc gl sync aligned "
+        " r clamp to global cta gpu sys noftz uni sc gl sync aligned "
         "fractional wait "
         "launch_dependents ";
     const bool is_choice = !has_word(kManner, m) || (out.op == Op::Vote && m == "uni");

@@ -16,6 +16,11 @@ namespace {
 
 uint64_t lane_of(Type type, uint64_t bits, int lane) { return bits >> lane * type.bits & mask(type.bits); }
 
+bool counts_in_program_alone(const Modifiers& mods) {
+  using enum Modifiers::Scope;
+  return mods.scope == Program || (mods.scope == Cluster && this_worker->launch().blocks == 1);
+}
+
 class Runner {
  public:
   Runner(const Program& program, uint64_t* slots, uint32_t site, uint32_t place)
@@ -95,9 +100,12 @@ class Runner {
         return put(i.to[0], mask(kLanes));
       case Op::Nanosleep:
         return this_worker->yield({site_, place_});
-      case Op::Prefetch:
       case Op::Fence:
       case Op::Membar:
+        if (this_worker->races() && !counts_in_program_alone(i.mods))
+          Races::fence(*this_worker->fiber().program, this_worker->fiber().thread);
+        return;
+      case Op::Prefetch:
       case Op::GridDependency:
         return;
       default:
@@ -208,7 +216,7 @@ class Runner {
   void memory(const Instruction& i) {
     const bool loads = i.op == Op::Ld, stores = i.op == Op::St;
     const uint64_t address = from(i, 0) + uint64_t(i.from[0].offset);
-    if (i.mods.waits) this_worker->yield({site_, place_});
+    if (loads && i.mods.strong) this_worker->yield({site_, place_});
     std::array<uint64_t, 4> values{}, results{};
     const size_t count = loads ? 0 : stores ? i.mods.vector : i.from.size() - 1;
     for (size_t k = 0; k < count; ++k) values[k] = from(i, k + 1);
@@ -222,25 +230,30 @@ class Runner {
   bool carry_ = false;
 };
 
-/// Of atomic operations and volatile accesses, whose fences and scopes are not looked at.
-const uint32_t kOrdersAll = MemoryOrder{true, true, true, false}.bits();
+uint32_t order_of(const Instruction& i) {
+  const bool atomic = i.op == Op::Atom || i.op == Op::Red;
+  if (!atomic && !i.mods.strong) return 0;
+  return MemoryOrder{true, i.mods.acquires, i.mods.releases, counts_in_program_alone(i.mods)}.bits();
+}
 
 template <class T>
 void transfer(const Instruction& i, uint64_t address, const uint64_t* values, uint64_t* results, uint32_t site) {
   const unsigned count = i.mods.vector;
   const bool loads = i.op == Op::Ld;
   this_worker->keep_pace(loads ? Fiber::Moved::In : Fiber::Moved::Out);
-  this_worker->fiber().order = i.mods.waits ? kOrdersAll : 0;
-  auto* memory = static_cast<char*>(
-      global_access(address, unsigned(count * sizeof(T)), loads ? Access::Read : Access::Write, site));
+  std::array<T, 4> moved;
+  const unsigned bytes = unsigned(count * sizeof(T));
+  for (unsigned k = 0; k < count; ++k) moved[k] = loads ? T{} : T(values[k]);
+  this_worker->fiber().order = order_of(i);
+  void* memory = loads ? global_access(address, bytes, Access::Read, site)
+                       : global_access(address, bytes, Access::Write, site, moved.data());
   this_worker->fiber().order = 0;
-  for (unsigned k = 0; k < count; ++k) {
-    T value = loads ? T{} : T(values[k]);
-    if (loads)
-      std::memcpy(&value, memory + k * sizeof(T), sizeof(T)), results[k] = value;
-    else
-      std::memcpy(memory + k * sizeof(T), &value, sizeof(T));
+  if (!loads) {
+    std::memcpy(memory, moved.data(), bytes);
+    return;
   }
+  std::memcpy(moved.data(), memory, bytes);
+  for (unsigned k = 0; k < count; ++k) results[k] = moved[k];
 }
 
 /// What an atomic operation leaves in memory.
@@ -268,7 +281,7 @@ T updated(const Instruction& i, T old, uint64_t b, uint64_t c) {
 template <class T>
 void atomic(const Instruction& i, uint64_t address, const uint64_t* values, uint64_t* results, uint32_t site) {
   this_worker->yield({site, Where::kNone});  // one that spins must not keep the one it waits for from running
-  this_worker->fiber().order = kOrdersAll;
+  this_worker->fiber().order = order_of(i);
   std::atomic_ref<T> target(*static_cast<T*>(global_access(address, sizeof(T), Access::Atomic, site)));
   this_worker->fiber().order = 0;
   T old = target.load(std::memory_order_relaxed);

@@ -96,7 +96,7 @@ void Races::threads_met(Program& program, uint32_t first, uint32_t threads) {
   for (uint32_t w = begin; w < end; ++w) known[w] = all;
 }
 
-void Races::arrive(Program& program, uint32_t warp, Told& told) { tell(program, warp, told, false); }
+void Races::arrive(Program& program, uint32_t warp, Told& told) { tell(program, warp, told); }
 
 void Races::arrive_having_read(Program& program, uint32_t warp, Told& told) {
   Known& known = program.clocks.known[warp];
@@ -122,33 +122,42 @@ void Races::learn(Program& program, uint32_t warp, const Told& told, bool progra
     known.programs.reads.join(id, *read);
 }
 
-void Races::tell(Program& program, uint32_t warp, Told& told, bool program_only) {
+void Races::tell(Program& program, uint32_t warp, Told& told) {
   Known& known = program.clocks.known[warp];
   ++known.own[warp];
   told.all.join(program.clocks.id, known.own);
-  if (!program_only) told.join(known.programs);
+  told.join(known.programs);
 }
 
-/// An atomic operation at the address: what it learns there, and what it leaves for others.
-void Races::order(Program& program, uint32_t thread, uint64_t address, MemoryOrder order) {
+/// A strong access to the address: what it learns there, and what it leaves for others. What a store replaces, nobody
+/// reads any more.
+void Races::order(Program& program, uint32_t thread, uint64_t address, MemoryOrder order, Access access) {
   const uint32_t warp = thread / kLanes;
   Fenced& fenced = program.clocks.fenced[thread];
-  Told& told = released_[address];
-  if (order.acquires)
-    learn(program, warp, told, order.program_only);
+  ProgramClocks& clocks = program.clocks;
+  Released& released = released_[address];
+  if (access == Access::Write) {
+    released = {};
+  } else if (order.acquires) {
+    learn(program, warp, released.told, order.program_only);
+    if (const Clock* own = released.in_program.of(clocks.id)) join(clocks.known[warp].own, *own);
+  } else {
+    fenced.read.join(released.told);
+  }
+  if (access == Access::Read) return;
+  if (!order.releases)
+    released.told.join(fenced.left);
+  else if (order.program_only)
+    ++clocks.known[warp].own[warp], released.in_program.join(clocks.id, clocks.known[warp].own);
   else
-    fenced.read.join(told);
-  if (order.releases)
-    tell(program, warp, told, order.program_only);
-  else
-    told.join(fenced.left);
+    tell(program, warp, released.told);
 }
 
 void Races::fence(Program& program, uint32_t thread) {
   const uint32_t warp = thread / kLanes;
   Fenced& fenced = program.clocks.fenced[thread];
   learn(program, warp, std::exchange(fenced.read, {}), false);
-  tell(program, warp, fenced.left, false);
+  tell(program, warp, fenced.left);
 }
 
 // ---- Accesses
@@ -260,7 +269,8 @@ bool Races::conflicts(const Slot& before, const Access_& now, uint8_t bytes) con
 void Races::note_written(SharedCells::Written& cell, uint32_t of, const Access_& now, uint64_t address, uint8_t bytes) {
   const uint8_t written = cell.by == of ? cell.bytes : 0;
   if (now.access == Access::Read) {
-    if (bytes & ~written) note_unwritten(now, address, uint32_t(std::popcount(bytes)));
+    const uint32_t missing = bytes & ~uint32_t(written);
+    if (missing) note_unwritten(now, address + uint32_t(std::countr_zero(missing)), uint32_t(std::popcount(missing)));
     return;
   }
   cell.by = of;
@@ -295,11 +305,11 @@ uint32_t bytes_of_cell(uint64_t cell, uint64_t address, uint64_t count) {
   for (int i = 0; i < 2; ++i)
     if (const Slot* before = cells.writes.find(i, cell);
         before && conflicts(*before, now, bytes) && !(same_value && before->access == uint32_t(Access::Write)))
-      report(*before, now, address, uint32_t(std::popcount(bytes)));
+      report(*before, now, address, bytes);
   if (now.access == Access::Read) return;
   for (int i = 0; i < 2; ++i)
     if (const Slot* before = cells.reads.find(i, cell); before && conflicts(*before, now, bytes) && !same_value)
-      report(*before, now, address, uint32_t(std::popcount(bytes)));
+      report(*before, now, address, bytes);
 }
 
 void Races::access(Cells& cells, size_t first, const Access_& now, uint64_t address, uint32_t bytes, bool same_value) {
@@ -327,7 +337,7 @@ void Races::global(Fiber& fiber, uint64_t address, uint32_t bytes, Access access
   Program& program = *fiber.program;
   const uint32_t warp = fiber.thread / kLanes;
   const MemoryOrder order = MemoryOrder::of_bits(fiber.order);
-  if (order.strong) this->order(program, fiber.thread, address, order);
+  if (order.strong) this->order(program, fiber.thread, address, order, access);
   const Access_ now{program, warp, fiber.thread % kLanes, access, order, where, false};
   const bool same = stored && std::memcmp(reinterpret_cast<const void*>(address), stored, bytes) == 0;
   auto& written = page(address / kPageBytes).written;
@@ -374,15 +384,16 @@ void Races::bulk_copy(const Program& of, uint32_t offset, uint32_t bytes, Where 
   }
 }
 
-void Races::report(const Slot& before, const Access_& now, uint64_t address, uint32_t bytes) {
+void Races::report(const Slot& before, const Access_& now, uint64_t cell, uint32_t bytes) {
+  const uint32_t common = before.bytes & bytes;
   Fault fault;
   fault.kind = now.is_shared ? Fault::SharedRace : Fault::GlobalRace;
   fault.access = now.access;
   fault.other_access = Access(before.access);
   fault.thread = now.warp * kLanes + now.lane;
   fault.where = now.where;
-  fault.address = address;
-  fault.bytes = bytes;
+  fault.address = cell + uint32_t(std::countr_zero(common));
+  fault.bytes = uint32_t(std::popcount(common));
   const uint32_t lanes = before.lanes & ~(before.warp == now.warp ? 1u << now.lane : 0);
   fault.other_thread = before.warp * kLanes + uint32_t(std::countr_zero(lanes ? lanes : before.lanes));
   fault.other_where.site = before.site;

@@ -192,13 +192,14 @@ class Races {
   void check(Cells& cells, size_t cell, const Access_& now, const Slot& slot, uint64_t address, bool same_value);
   void record_write(Cells& cells, size_t cell, const Slot& slot, const Access_& now);
   void record_read(Cells& cells, size_t cell, const Slot& slot, const Access_& now);
-  [[noreturn]] void report(const Slot& before, const Access_& now, uint64_t address, uint32_t bytes);
+  /// Of these bytes of the cell at that address.
+  [[noreturn]] void report(const Slot& before, const Access_& now, uint64_t cell, uint32_t bytes);
   static void note_written(SharedCells::Written& cell, uint32_t of, const Access_& now, uint64_t address,
                            uint8_t bytes);
   static void note_unwritten(const Access_& now, uint64_t address, uint32_t bytes);
-  void order(Program& program, uint32_t thread, uint64_t address, MemoryOrder order);
+  void order(Program& program, uint32_t thread, uint64_t address, MemoryOrder order, Access access);
   static void learn(Program& program, uint32_t warp, const Told& told, bool program_only);
-  static void tell(Program& program, uint32_t warp, Told& told, bool program_only);
+  static void tell(Program& program, uint32_t warp, Told& told);
 
   const Launch* launch_ = nullptr;
   std::shared_ptr<const StreamLaunch> last_launch_;
@@ -210,7 +211,11 @@ class Races {
   std::unordered_map<uint32_t, SharedCells> shared_;  ///< by the addresses of programs' shared memory
   uint32_t last_shared_base_ = 0;                     ///< of `last_shared_`
   SharedCells* last_shared_ = nullptr;
-  std::map<uint64_t, Told> released_;  ///< at these addresses
+  struct Released {
+    Told told;
+    Clocks in_program;  ///< what is for the same program alone
+  };
+  std::map<uint64_t, Released> released_;  ///< at these addresses
 };
 
 }  // namespace tegula::emulator
