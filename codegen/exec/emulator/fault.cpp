@@ -62,9 +62,10 @@ class Describer {
       case Fault::GlobalBounds: {
         Range near;
         std::string where = memory_.describe(fault_.address, fault_.bytes, &near);
-        const std::string argument = argument_into(near);
+        const std::string argument = argument_into(near),
+                          nothing = argument_to_nothing(argument.empty() ? Range{} : near);
         return fmt::format("out-of-bounds {} at {:#x}, {}{}", access, fault_.address, where,
-                           argument.empty() && !memory_.was_freed(fault_.address) ? argument_to_nothing() : argument);
+                           nothing.empty() || memory_.was_freed(fault_.address) ? argument : nothing);
       }
       case Fault::GlobalAlignment:
         return fmt::format("misaligned {} at {:#x}, which is not a multiple of {}", access, fault_.address,
@@ -147,6 +148,11 @@ class Describer {
     if (fault_.between_programs)
       return "\n  hint: tl.atomic_add and its kin, or an atomic with sem='release' behind the one and one with "
              "sem='acquire' at the same address before the other";
+    if (fault_.kind == Fault::GlobalRace && fault_.access == Access::Write && fault_.other_access == Access::Write &&
+        !fault_.other_block && source(fault_.where) == source(fault_.other_where))
+      return "\n  hint: elements of one store have the same address, and any of them may stay: mask all but one, or "
+             "add "
+             "them up by tl.atomic_add; tl.debug_barrier() if they are of different iterations";
     return "\n  hint: tl.debug_barrier() between the two";
   }
 
@@ -287,8 +293,9 @@ class Describer {
     return "";
   }
 
-  // Arrays without elements have an address that stands for no memory, or none.
-  std::string argument_to_nothing() const {
+  // Arrays without elements have an address that stands for no memory, or none. Empty if there is no such argument, or
+  // none as near as the array `near`.
+  std::string argument_to_nothing(const Range& near) const {
     const auto table = memory_.table();
     uint64_t nearest = 0;
     const std::string* name = nullptr;
@@ -300,7 +307,8 @@ class Describer {
       if (std::ranges::any_of(*table, [&](const Range& range) { return range.contains(value, 1); })) continue;
       nearest = value, name = &image_.params[i].name;
     }
-    if (!name) return "";
+    const uint64_t to_near = fault_.address < near.begin ? near.begin - fault_.address : fault_.address - near.end;
+    if (!name || (near.end && to_near <= fault_.address - nearest)) return "";
     if (nearest == 0) return fmt::format("; the argument '{}' is null", *name);
     return fmt::format(
         "; the argument '{}' points to no memory of the device: an array without elements, or memory of the host?",

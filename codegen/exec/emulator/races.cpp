@@ -326,9 +326,10 @@ void Races::access(Cells& cells, size_t first, const Access_& now, uint64_t addr
   for (uint64_t at = address & ~uint64_t(3); at < address + bytes; at += 4, ++first) {
     slot.bytes = bytes_of_cell(at, address, bytes) & 15;
     check(cells, first, now, slot, at, same_value);
-    if (now.access == Access::Read)
+    // A store of what stands there is to others what a read is: whatever changes it must be ordered.
+    if (now.access == Access::Read || (now.access == Access::Write && same_value))
       record_read(cells, first, slot, now);
-    else if (!same_value || now.access != Access::Write)  // else as if it had not been
+    else
       record_write(cells, first, slot, now);
   }
 }

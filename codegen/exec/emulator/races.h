@@ -9,7 +9,8 @@
 // Launches that StreamOrder does not know to be over may run beside this one. What bulk copies write is an access of a
 // warp of its own, of which waits for their phase tell.
 //
-// Where lanes or programs store what stands there already, nothing is reported: any order gives the same.
+// Where lanes or programs store what stands there already, nothing is reported: any order gives the same. Only a store
+// of something else races with one of those.
 //
 // Reads of bytes that nobody has written are found too: of shared memory by the program, of global memory by anybody
 // since it was allocated.

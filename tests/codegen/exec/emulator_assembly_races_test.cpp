@@ -99,14 +99,14 @@ TEST(RacesOfAssembly, NarrowElementsHaveTheirOwnAddress) {
   auto device = make_emulator({.check_races = true});
   for (const auto& [type, bytes] : {std::pair("int8", 1), {"int16", 2}, {"int32", 4}}) {
     Array<int8_t> y(*device, 64);
-    const Program program = Program::parse(
-        fmt::format("import triton\nimport triton.language as tl\n@triton.jit\ndef kernel(y):\n"
-                    "    p = y.to(tl.pointer_type(tl.{})) + tl.program_id(0) * 7 + tl.arange(0, 8)\n"
-                    "    tl.store(p, (tl.arange(0, 8) + tl.program_id(0)).to(tl.{}))\n",
-                    type, type),
-        "k.py");
-    const std::string error = error_of(
-        [&] { program.kernel("kernel").launch(*device, {2}, {}, reinterpret_cast<int8_t*>(y.address())); });
+    const Program program =
+        Program::parse(fmt::format("import triton\nimport triton.language as tl\n@triton.jit\ndef kernel(y):\n"
+                                   "    p = y.to(tl.pointer_type(tl.{})) + tl.program_id(0) * 7 + tl.arange(0, 8)\n"
+                                   "    tl.store(p, (tl.arange(0, 8) + tl.program_id(0)).to(tl.{}))\n",
+                                   type, type),
+                       "k.py");
+    const std::string error =
+        error_of([&] { program.kernel("kernel").launch(*device, {2}, {}, reinterpret_cast<int8_t*>(y.address())); });
     EXPECT_CONTAINS(error, fmt::format("race: write of {} byte{} at ", bytes, bytes > 1 ? "s" : ""));
     EXPECT_CONTAINS(error, fmt::format(", {} bytes into a 64-byte allocation", 7 * bytes));
   }

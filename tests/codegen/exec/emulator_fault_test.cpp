@@ -26,6 +26,9 @@ TEST(EmulatorFault, ReportsAccessOutOfBoundsAndGoesOn) {
   EXPECT_CONTAINS(text, "8 bytes before the start of a 4096-byte allocation");
   text = error_of_launch(*kernel, {1}, uint64_t(0), x.address(), z.address(), 1);
   EXPECT_CONTAINS(text, "near the null pointer; the argument 'x' is null\n");
+  // Nearer to the argument than to the array, of which it is therefore no access.
+  text = error_of_launch(*kernel, {1}, z.address() - 8, x.address(), z.address(), 1);
+  EXPECT_CONTAINS(text, "8 bytes before the start of a 4096-byte allocation; the argument 'x' points to no memory");
   Array<float> none(*device, std::vector<float>());
   text = error_of_launch(*kernel, {1}, x.address(), none.address(), z.address(), 1);
   EXPECT_CONTAINS(
