@@ -290,14 +290,35 @@ void replace_print(llvm::CallInst& call, const std::vector<uint32_t>& immediates
   call.eraseFromParent();
 }
 
+// The text whose address as a number this is; null if it cannot be told.
+llvm::GlobalVariable* text_of(llvm::Value* address) {
+  auto* number = llvm::dyn_cast<llvm::PtrToIntOperator>(address);
+  return number ? llvm::dyn_cast<llvm::GlobalVariable>(number->getPointerOperand()->stripPointerCasts()) : nullptr;
+}
+
+// Erases a call that gives nothing, and what only it needs.
+void erase_with_operands(llvm::CallInst& call) {
+  llvm::SmallVector<llvm::WeakTrackingVH> unused(call.args());
+  call.eraseFromParent();
+  llvm::RecursivelyDeleteTriviallyDeadInstructionsPermissive(unused);
+}
+
 // Replaces calls of rows whose body is no assembly; false if the row has one.
 bool replace_special(llvm::Function& f, const HwInfo& row, const std::string& modifiers) {
   const bool address = row.name == "failure_variable" || row.name == "shared_base";
-  if (!address && row.name != "print") return false;
+  if (!address && row.name != "print" && row.name != "failed_element") return false;
   for (llvm::User* user : llvm::make_early_inc_range(f.users())) {
     auto& call = *llvm::cast<llvm::CallInst>(user);
-    if (!address) {
+    if (row.name == "print") {
       replace_print(call, *lower::immediates(row, modifiers));
+      continue;
+    }
+    if (!address) {
+      llvm::GlobalVariable* text = text_of(call.getArgOperand(0));
+      erase_with_operands(call);
+      if (!text) continue;
+      text->removeDeadConstantUsers();
+      if (text->use_empty()) text->eraseFromParent();
       continue;
     }
     llvm::IRBuilder<> b(&call);
@@ -325,9 +346,7 @@ void leave_out_absent_accesses(llvm::Function& f, const Target& target) {
     const auto* done = llvm::dyn_cast<llvm::ConstantInt>(call.getArgOperand(predicate));
     if (!done || !done->isZero()) continue;
     if (is_store) {
-      llvm::SmallVector<llvm::WeakTrackingVH> unused(call.args());
-      call.eraseFromParent();
-      llvm::RecursivelyDeleteTriviallyDeadInstructionsPermissive(unused);
+      erase_with_operands(call);
       continue;
     }
     llvm::IRBuilder<> b(&call);

@@ -40,6 +40,26 @@ llvm::Value* bits_of(Lowering& l, const ir::Type& type, llvm::Value* x, bool hex
   return is_signed(type.elem) && !hex ? l.b.CreateSExt(x, i64) : l.b.CreateZExt(x, i64);
 }
 
+// Of a comparison; null: it is none.
+const char* sign_of(ir::Opcode opcode) {
+  switch (opcode) {
+    case ir::Opcode::Lt:
+      return "<";
+    case ir::Opcode::Le:
+      return "<=";
+    case ir::Opcode::Gt:
+      return ">";
+    case ir::Opcode::Ge:
+      return ">=";
+    case ir::Opcode::Eq:
+      return "==";
+    case ir::Opcode::Ne:
+      return "!=";
+    default:
+      return nullptr;
+  }
+}
+
 std::string escaped(const std::string& text) {
   std::string out;
   for (char c : text) out += c == '%' ? std::string("%%") : std::string(1, c);
@@ -69,19 +89,59 @@ llvm::Value* address_of_text(Lowering& l, const std::string& text) {
   return l.b.CreatePtrToInt(l.b.CreateAddrSpaceCast(global, llvm::PointerType::get(l.context, 0)), l.b.getInt64Ty());
 }
 
+void push_coordinates(Lowering& l, const ir::Type& type, int r, llvm::SmallVectorImpl<llvm::Value*>& args) {
+  TEGULA_CHECK(type.rank() <= kMostCoordinates, "a print of a tile of rank {}", type.rank());
+  for (int axis = 0; axis < kMostCoordinates; ++axis)
+    args.push_back(axis < type.rank() ? l.coordinate(*type.layout, tile_dim(axis), r) : l.i32(0));
+}
+
 // One line; `r`: of a tile's register, else of a scalar.
 void print_element(Lowering& l, const ir::Op& op, size_t operand, int r, llvm::Value* format, llvm::Value* owner) {
   const ir::Type& type = op.operands[operand]->type;
   const bool hex = op.get(ir::attr::hex);
-  TEGULA_CHECK(type.rank() <= kMostCoordinates, "a print of a tile of rank {}", type.rank());
   llvm::SmallVector<llvm::Value*> args{format, l.i32(0)};
   if (type.layout) args.back() = l.linear_index(type, r);
-  for (int axis = 0; axis < kMostCoordinates; ++axis)
-    args.push_back(axis < type.rank() ? l.coordinate(*type.layout, tile_dim(axis), r) : l.i32(0));
+  push_coordinates(l, type, r, args);
   args.push_back(bits_of(l, type, l.get(op.operands[operand])[size_t(r)], hex));
   args.push_back(owner ? owner : l.b.getTrue());
   const int position = int(operand) << 16 | r;
   l.hw("print", args, fmt::format(".{}.{}.{}", position, type.rank(), printed_as(type, hex).kind));
+}
+
+// The comparison that the condition of an assert is, or that its mask is joined to; null: it is another condition.
+const ir::Op* comparison_of(const ir::Value* condition) {
+  const ir::Op* op = condition->def;
+  if (op && op->opcode == ir::Opcode::BitOr) op = op->operand(0)->def;
+  if (!op || !sign_of(op->opcode)) return nullptr;
+  const LinearLayout *own = op->operand(0)->type.layout.get(), *wanted = condition->type.layout.get();
+  return own == wanted || (own && wanted && *own == *wanted) ? op : nullptr;
+}
+
+// "element [%u, %u]: %f < %f", what there is of it.
+std::string format_of_failure(const ir::Type& type, const ir::Op* comparison) {
+  std::string text;
+  for (int axis = 0; axis < type.rank(); ++axis) text += axis ? ", %u" : "element [%u";
+  if (type.rank()) text += comparison ? "]: " : "]";
+  if (!comparison) return text;
+  const std::string value = printed_as(comparison->operand(0)->type, false).directive;
+  return fmt::format("{}{} {} {} is false", text, value, sign_of(comparison->opcode), value);
+}
+
+void tell_failure(Lowering& l, const ir::Type& type, const ir::Op* comparison, int r, llvm::Value* format,
+                  llvm::Value* fails) {
+  llvm::SmallVector<llvm::Value*> args{format};
+  push_coordinates(l, type, r, args);
+  int kind = kNothing;
+  for (size_t i = 0; i < 2; ++i) args.push_back(l.b.getInt64(0));
+  if (comparison) {
+    kind = printed_as(comparison->operand(0)->type, false).kind;
+    for (size_t i = 0; i < 2; ++i) {
+      const ir::Value* operand = comparison->operand(i);
+      args[args.size() - 2 + i] = bits_of(l, operand->type, l.get(operand)[size_t(r)], false);
+    }
+  }
+  args.push_back(fails);
+  l.hw("failed_element", args, fmt::format(".{}.{}", type.rank(), kind));
 }
 
 // What a recorder reads of an operand, line by line: the op's text, the file, line and column; of values the element
@@ -154,12 +214,19 @@ void lower_DevicePrint(Lowering& l, const ir::Op& op) {
 
 void lower_DeviceAssert(Lowering& l, const ir::Op& op) {
   const ir::Type& type = op.operand(0)->type;
-  llvm::Value* holds = l.b.getTrue();
-  for (int r = 0; r < Lowering::num_registers(type); ++r)
-    if (Lowering::canonical_register(type, r) == r) holds = l.b.CreateAnd(holds, l.get(op.operand(0))[size_t(r)]);
+  const ir::Op* comparison = comparison_of(op.operand(0));
+  llvm::Value* format = address_of_text(l, format_of_failure(type, comparison));
+  llvm::Value* owner = l.is_owner(type.layout.get());
+  if (!owner) owner = l.b.getTrue();
+  llvm::Value* failed = l.b.getFalse();
+  for (int r = 0; r < Lowering::num_registers(type); ++r) {
+    if (Lowering::canonical_register(type, r) != r) continue;
+    llvm::Value* fails = l.b.CreateAnd(owner, l.b.CreateNot(l.get(op.operand(0))[size_t(r)]));
+    failed = l.b.CreateOr(failed, fails);
+    tell_failure(l, type, comparison, r, format, fails);
+  }
   l.asserts.push_back({op.loc, op.get(ir::attr::text)});
-  l.hw("check",
-       {l.b.CreateNot(holds), l.i32(int64_t(l.asserts.size()) - 1), l.hw("failure_variable", {}), l.site(op.loc)});
+  l.hw("check", {failed, l.i32(int64_t(l.asserts.size()) - 1), l.hw("failure_variable", {}), l.site(op.loc)});
 }
 
 }  // namespace tegula::lower

@@ -62,6 +62,29 @@ TEST_F(DebugCommand, KeepsARecordingForLater) {
   EXPECT_EQ(other.status, 3);
 }
 
+// A machine that has only the recording shows the kernel's lines.
+TEST_F(DebugCommand, ARecordingKeepsTheSource) {
+  write("mine.py",
+        "import triton\nimport triton.language as tl\n@triton.jit\ndef k(x):\n    v = tl.load(x)\n"
+        "    tl.device_print('v', v)\n    tl.store(x, v + 1)\n");
+  EXPECT_EQ(tegula("debug mine.py::k --zeros x=f32[1] --record run.tgr").status, 0);
+  write("mine.py", "# another version\n");
+  const CommandResult r = tegula("debug --replay run.tgr --command 'goto 3' --command 'list 3'");
+  EXPECT_HAS(r.out, "3/3  mine.py:7:  tl.store(x, v + 1)\n(tegula) list 3\n      6      tl.device_print('v', v)\n");
+}
+
+// Each line is JSON, whatever the kernel prints; the first one tells that.
+TEST_F(DebugCommand, PrintsAreInTheFirstAnswer) {
+  write("mine.py",
+        "import triton\nimport triton.language as tl\n@triton.jit\ndef k(x):\n"
+        "    tl.device_print('v', tl.load(x))\n");
+  const CommandResult r = tegula("debug mine.py::k --zeros x=f32[1] --json --command continue");
+  const size_t end = r.out.find('\n');
+  EXPECT_EQ(nlohmann::json::parse(r.out.substr(0, end))["prints"],
+            nlohmann::json({"pid (0, 0, 0) idx () v: 0.000000"}));
+  EXPECT_EQ(nlohmann::json::parse(r.out.substr(end))["command"], "continue");
+}
+
 TEST_F(DebugCommand, RefusesWhatItCannotRecord) {
   const auto error = [&](const std::string& arguments) {
     const CommandResult r = tegula(arguments);

@@ -1,6 +1,7 @@
 // tegula run and tune, run as a user runs them: output, messages, exit status; and their .npy files.
 #include <cstdlib>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <tuple>
 #include <vector>
 
@@ -68,6 +69,22 @@ TEST_F(Command, RunSaysWhatIsWrong) {
   EXPECT_HAS(error("--random x=f33[9]", 2), "'f33[9]' is no array type");
   EXPECT_HAS(error("--in x=missing.npy", 3), "cannot read 'missing.npy'");
   EXPECT_HAS(error(arrays + "--arg n=9 --target sm_80", 2), "--target is for --device=emulator");
+}
+
+// Standard output is JSON alone, whatever the kernel prints, also where the launch fails.
+TEST_F(Command, JsonHasWhatTheKernelPrints) {
+  write("prints.py",
+        "import triton\nimport triton.language as tl\n@triton.jit\ndef k(x):\n    tl.device_print('v', tl.load(x))\n"
+        "    print(\"it's\")\n    tl.device_assert(tl.load(x) > 0, 'none')\n");
+  const std::string run = "run prints.py::k --zeros x=i32[1] --json ";
+  const nlohmann::json prints = {"pid (0, 0, 0) idx () v: 0", "pid (0, 0, 0) it's"};
+  Result r = tegula(run);
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_EQ(nlohmann::json::parse(r.out)["prints"], prints);
+  r = tegula(run + "--check");
+  EXPECT_EQ(r.status, 3) << r.err;
+  EXPECT_EQ(nlohmann::json::parse(r.out)["prints"], prints);
+  EXPECT_HAS(r.err, "the assertion fails: none\n  0 > 0 is false\n");
 }
 
 TEST_F(Command, GridsAreExpressions) {

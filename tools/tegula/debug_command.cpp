@@ -5,6 +5,7 @@
 
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <sstream>
 
 #include "codegen/exec/debug/debugger.h"
@@ -13,6 +14,7 @@
 #include "runtime/base/files.h"
 #include "tools/tegula/arguments.h"
 #include "tools/tegula/commands.h"
+#include "tools/tegula/json.h"
 #include "tools/tegula/launch_values.h"
 
 namespace tegula::cli {
@@ -69,12 +71,23 @@ void record(const Options& o, Recording& recording) {
     throw UsageError(fmt::format("--program ({}, {}, {}) is not in the grid of {} x {} x {} programs", program.x,
                                  program.y, program.z, all.x, all.y, all.z));
   device->record_program(&recording, program);
+  std::optional<KernelPrints> prints;
+  if (o.json) prints.emplace();
   try {
     kernel.launch(*device, detail::GridRef(extents), options, std::span<const Arg>(args));
     device->synchronize();
   } catch (const DeviceError& e) {
     if (recording.error().empty()) recording.end(e.what());
   }
+}
+
+/// The place that the program begins at, with what the launch has printed.
+void tell_begin(Debugger& debugger, bool json) {
+  const DebuggerAnswer answer = debugger.execute("where");
+  if (!json) return fmt::print("{}", answer.text);
+  Json told = Json::parse(answer.json);
+  told["prints"] = KernelPrints::lines();
+  print_line(told);
 }
 
 /// False where the command was wrong.
@@ -96,7 +109,9 @@ int debug_command(const Options& o) {
   if (!o.record.empty()) replace_file(o.record, recording.save());
 
   Debugger debugger(recording);
-  bool all_right = answer(debugger, "where", o.json);
+  tell_begin(debugger, o.json);
+  std::fflush(stdout);
+  bool all_right = true;
   for (const std::string& command : o.commands) {
     if (!o.json) fmt::print("(tegula) {}\n", command);
     all_right = answer(debugger, command, o.json) && all_right;

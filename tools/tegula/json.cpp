@@ -1,8 +1,10 @@
 #include "tools/tegula/json.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <regex>
+#include <utility>
 
 namespace tegula::cli {
 
@@ -106,8 +108,37 @@ Warnings::Warnings() {
 
 Warnings::~Warnings() { set_message_handler(before_); }
 
-void print_json(const Json& json) { fmt::print("{}\n", json.dump(2)); }
+KernelPrints::KernelPrints() : kept_(std::tmpfile()) {
+  if (!kept_) throw FileError("a temporary file, for what the kernel prints, cannot be made");
+  std::fflush(stdout);
+  standard_output_ = dup(STDOUT_FILENO);
+  dup2(fileno(kept_), STDOUT_FILENO);
+}
 
-void print_line(const Json& json) { fmt::print("{}\n", json.dump()); }
+KernelPrints::~KernelPrints() {
+  std::fflush(stdout);
+  dup2(standard_output_, STDOUT_FILENO);
+  close(standard_output_);
+  std::rewind(kept_);
+  std::string line;
+  for (int c; (c = std::fgetc(kept_)) != EOF;) {
+    if (c != '\n') {
+      line += char(c);
+      continue;
+    }
+    lines().push_back(std::exchange(line, {}));
+  }
+  if (!line.empty()) lines().push_back(line);
+  std::fclose(kept_);
+}
+
+Json& KernelPrints::lines() {
+  static Json lines = Json::array();
+  return lines;
+}
+
+void print_json(const Json& json) { fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace)); }
+
+void print_line(const Json& json) { fmt::print("{}\n", json.dump(-1, ' ', false, Json::error_handler_t::replace)); }
 
 }  // namespace tegula::cli

@@ -1,6 +1,7 @@
 // What the subcommands tell, as JSON: --json.
 #pragma once
 
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/error.h"
@@ -32,6 +33,23 @@ class Warnings {
 
  private:
   MessageHandler before_;
+};
+
+/// Keeps what kernels print (tl.device_print) from standard output, where JSON alone is wanted, until it ends: then its
+/// lines are the last ones of lines(). A GPU's driver writes them to the process's output by itself, so that is what
+/// goes to a file meanwhile.
+class KernelPrints {
+ public:
+  KernelPrints();
+  ~KernelPrints();
+  KernelPrints(const KernelPrints&) = delete;
+
+  /// What kernels have printed so far, a text a line.
+  static Json& lines();
+
+ private:
+  std::FILE* kept_;
+  int standard_output_ = -1;  ///< a copy of its descriptor
 };
 
 /// Prints it, with an end of line, to standard output.

@@ -80,7 +80,11 @@ bool wants_json(const CLI::App& app) {
 // 3 a device or file refused, 4 a mistake of Tegula's own.
 int run_chosen(const CLI::App& app, const std::vector<cli::Command>& commands) {
   auto failed = [&](const std::exception& error, const std::string& text, int status) {
-    if (wants_json(app)) cli::print_line({{"errors", cli::mistakes_json(error)}});
+    if (wants_json(app)) {
+      cli::Json told = {{"errors", cli::mistakes_json(error)}};
+      if (!cli::KernelPrints::lines().empty()) told["prints"] = cli::KernelPrints::lines();
+      cli::print_line(told);
+    }
     fmt::print(stderr, "{}", text);
     return status;
   };

@@ -94,8 +94,12 @@ int run_command(const Options& o) {
   const Kernel::Ready ready = kernel.ready(*device, detail::GridRef(extents), options, args);
   if (!o.json) fmt::print("{}: {}\n", kernel.name(), ready.config->to_string());
   std::fflush(stdout);
-  kernel.launch(*device, detail::GridRef(extents), options, std::span<const Arg>(args));
-  device->synchronize();
+  {
+    std::optional<KernelPrints> prints;
+    if (o.json) prints.emplace();
+    kernel.launch(*device, detail::GridRef(extents), options, std::span<const Arg>(args));
+    device->synchronize();
+  }
   Json arrays = Json::array();
   for (auto& [array, v] : values.items()) {
     if (!v.array) continue;
@@ -114,6 +118,7 @@ int run_command(const Options& o) {
                 {"kernel", kernel.name()},
                 {"config", ready.config->to_string()},
                 {"arrays", arrays},
+                {"prints", KernelPrints::lines()},
                 {"warnings", warnings->list}});
   return 0;
 }
@@ -131,7 +136,7 @@ Command add_run(CLI::App& parent) {
                 "Run on the emulator with all its checks: bounds, races, what nobody has written, overflow of indices, "
                 "births of NaNs, and asserts of the kernel");
   app->add_option("--out", o->out, "NAME=FILE.npy: where to write an array after the run")->allow_extra_args(false);
-  app->add_flag("--json", o->json, "Tell of the run, its warnings or its mistakes as JSON");
+  app->add_flag("--json", o->json, "Tell of the run, what it prints, its warnings or its mistakes as JSON");
   app->footer(std::string(kLaunchHelp) +
               "After the run every array is summarised, and those of --out are written.\n\n"
               "Examples:\n"

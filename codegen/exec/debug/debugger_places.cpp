@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
+#include <sstream>
 
 #include "codegen/exec/debug/debugger_session.h"
 
@@ -20,7 +20,7 @@ int64_t Debugger::Session::count_of(const std::string& text, int64_t absent) {
 std::string Debugger::Session::source_line(const RecordedPlace& place) {
   auto [it, is_new] = sources_.try_emplace(place.file);
   if (is_new) {
-    std::ifstream in(place.file);
+    std::istringstream in(recording_.source(place.file));
     for (std::string line; std::getline(in, line);) it->second.push_back(line);
   }
   return place.line >= 1 && size_t(place.line) <= it->second.size() ? it->second[size_t(place.line - 1)] : "";

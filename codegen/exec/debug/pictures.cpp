@@ -97,25 +97,68 @@ std::string colour_between(double part) {
   return fmt::format("#{:02x}{:02x}{:02x}", rgb[0], rgb[1], rgb[2]);
 }
 
-/// By (warp, register, bank): the words of a row-major array in shared memory that lanes would access at a time.
-using BankWords = std::map<std::tuple<uint32_t, uint32_t, int64_t>, std::set<int64_t>>;
-
-int64_t word_of(const TileView& tile, int64_t element) {
-  const int64_t bytes = tile.place().pointer ? 8 : elem_bytes(tile.place().elem);
-  return element * bytes / kBankBytes;
-}
-
-BankWords bank_words(const TileView& tile) {
-  BankWords words;
-  const RecordedPlace& place = tile.place();
-  for (size_t i = 0; i < place.elements.size(); ++i) {
-    if (place.elements[i] < 0) continue;
-    const int64_t word = word_of(tile, place.elements[i]);
-    const auto thread = uint32_t(i / place.registers), reg = uint32_t(i % place.registers);
-    words[{thread / kLanes, reg, word % kBanks}].insert(word);
+/// A store of a tile to a row-major array in shared memory, as threads would do it: each stores its neighbours along a
+/// row by vectors of up to 16 bytes, and the lanes whose vectors make up 128 bytes go at a time: all of a warp by 4
+/// bytes a lane, a quarter of them by 16.
+class SharedStore {
+ public:
+  explicit SharedStore(const TileView& tile)
+      : place_(tile.place()), bytes_(place_.pointer ? 8 : elem_bytes(place_.elem)) {
+    while (vector_ * 2 * bytes_ <= kMostBytes && holds_vectors_of(vector_ * 2)) vector_ *= 2;
+    for (uint32_t thread = 0; thread < threads(); ++thread)
+      for (uint32_t reg = 0; reg < place_.registers; ++reg) {
+        const int64_t first = element(thread, reg);
+        if (first < 0 || first % vector_) continue;
+        for (int64_t word : words_of(first)) words_[{turn_of(thread, reg), word % kBanks}].insert(word);
+      }
   }
-  return words;
-}
+
+  /// How many different words the lanes that go together access in one of the banks of the element's vector, at most.
+  size_t turns(TileHolder holder) const {
+    const int64_t first = element(holder.thread, holder.reg) / vector_ * vector_;
+    uint32_t reg = 0;
+    while (element(holder.thread, reg) != first) ++reg;
+    size_t most = 1;
+    for (int64_t word : words_of(first))
+      most = std::max(most, words_.at({turn_of(holder.thread, reg), word % kBanks}).size());
+    return most;
+  }
+
+ private:
+  static constexpr int64_t kMostBytes = 16, kBytesATime = 128;
+  /// The warp, the part of its lanes, and the register with which the vector begins.
+  using Turn = std::tuple<uint32_t, uint32_t, uint32_t>;
+
+  uint32_t threads() const { return uint32_t(place_.elements.size() / std::max(place_.registers, 1u)); }
+  int64_t element(uint32_t thread, uint32_t reg) const {
+    return place_.elements[size_t(thread) * place_.registers + reg];
+  }
+  Turn turn_of(uint32_t thread, uint32_t reg) const {
+    const auto together = uint32_t(std::min<int64_t>(kLanes, kBytesATime / std::max(vector_ * bytes_, kBankBytes)));
+    return {thread / kLanes, thread % kLanes / together, reg};
+  }
+  std::vector<int64_t> words_of(int64_t first) const {
+    std::vector<int64_t> words;
+    for (int64_t byte = first * bytes_ / kBankBytes * kBankBytes; byte < (first + vector_) * bytes_; byte += kBankBytes)
+      words.push_back(byte / kBankBytes);
+    return words;
+  }
+  bool holds_vectors_of(int64_t elements) const {
+    for (uint32_t thread = 0; thread < threads(); ++thread) {
+      std::set<int64_t> held;
+      for (uint32_t reg = 0; reg < place_.registers; ++reg)
+        if (element(thread, reg) >= 0) held.insert(element(thread, reg));
+      for (int64_t each : held)
+        if (!held.contains(each ^ (elements / 2))) return false;
+    }
+    return true;
+  }
+
+  const RecordedPlace& place_;
+  const int64_t bytes_;
+  int64_t vector_ = 1;                                           ///< elements of a vector
+  std::map<std::pair<Turn, int64_t>, std::set<int64_t>> words_;  ///< by turns and banks: the words accessed
+};
 
 }  // namespace
 
@@ -155,7 +198,7 @@ std::string layout_picture(const TileView& tile, const std::string& title, const
   constexpr std::array<const char*, 8> kColours = {"#cfe8ff", "#ffe3c2", "#d8f3d0", "#f6d5ea",
                                                    "#fff5b8", "#d9d6f5", "#c9f0ef", "#e6e0d8"};
   Plane plane(slice);
-  const BankWords words = bank_words(tile);
+  const SharedStore store(tile);
   size_t worst = 1;
   Grid2D grid(title, 44, 26);
   for (int64_t row = plane.rows.begin, r = 0; row < std::min(plane.rows.end, plane.rows.begin + kMost); ++row, ++r) {
@@ -170,8 +213,7 @@ std::string layout_picture(const TileView& tile, const std::string& title, const
         continue;
       }
       const TileHolder& first = holders.front();
-      const auto in_bank = words.find({first.thread / kLanes, first.reg, word_of(tile, element) % kBanks});
-      const size_t turns = in_bank == words.end() ? 1 : in_bank->second.size();
+      const size_t turns = store.turns(first);
       worst = std::max(worst, turns);
       std::string hover = tile.coordinates(element) + ":";
       for (size_t i = 0; i < std::min<size_t>(holders.size(), 8); ++i)

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -14,7 +16,7 @@ namespace {
 
 using Kind = RecordedPlace::Kind;
 constexpr const char* kKinds[] = {"statement", "assign", "constant", "store", "atomic", "call"};
-constexpr int kFormat = 3;  ///< of files
+constexpr int kFormat = 4;  ///< of files
 
 /// Cuts the text up to the separator, or all of it, off.
 std::string cut(std::string& text, char separator) {
@@ -49,7 +51,18 @@ RecordedPlace parse_place(std::string text) {
   return place;
 }
 
+std::string text_of(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
 }  // namespace
+
+const std::string& Recording::source(const std::string& file) const {
+  static const std::string none;
+  const auto found = sources_.find(file);
+  return found == sources_.end() ? none : found->second;
+}
 
 void Recording::begin(Launch launch) {
   const size_t most = most_bytes_;
@@ -66,6 +79,8 @@ uint32_t Recording::place_at(const char* text, uint32_t count) {
   auto [place, is_new_text] = by_text_.try_emplace(fmt::format("{}\n{}", text, count), uint32_t(places_.size()));
   if (is_new_text) {
     places_.push_back(parse_place(text));
+    if (const auto [source, is_new_file] = sources_.try_emplace(places_.back().file); is_new_file)
+      source->second = text_of(source->first);
     places_.back().registers = count;
     places_.back().elements.assign(size_t(launch_.threads) * count, RecordedPlace::kUnknown);
   }
@@ -113,6 +128,7 @@ std::string Recording::save() const {
                {"blocks", launch_.blocks},
                {"error", error_},
                {"strays", strays_},
+               {"sources", sources_},
                {"places", Json::array()},
                {"events", Json::array()}};
   for (const RecordedPlace& p : places_)
@@ -132,6 +148,7 @@ Recording Recording::load(const std::string& bytes, const std::string& name) try
   recording.begin({json.at("kernel"), three("program"), three("grid"), json.at("threads"), json.at("blocks")});
   recording.error_ = json.at("error");
   recording.strays_ = json.at("strays").get<std::vector<uint32_t>>();
+  recording.sources_ = json.at("sources").get<std::map<std::string, std::string>>();
   for (const auto& p : json.at("places")) {
     RecordedPlace place{Kind(p.at(0).get<int>()),
                         p.at(1),

@@ -69,6 +69,8 @@ class Recording {
   const RecordedPlace& place_of(const RecordedEvent& event) const { return places_[event.place]; }
   /// Why the launch ended early; empty: it did not.
   const std::string& error() const { return error_; }
+  /// The text of a file that places are in, as it was when the launch ran; empty: it could not be read.
+  const std::string& source(const std::string& file) const;
   /// Threads that took another way through the statements than the first ones to come there.
   const std::vector<uint32_t>& strays() const { return strays_; }
 
@@ -85,7 +87,8 @@ class Recording {
   std::string error_;
   std::vector<RecordedPlace> places_;
   std::vector<RecordedEvent> events_;
-  std::vector<size_t> next_;  ///< by threads: the event that they come to next
+  std::map<std::string, std::string> sources_;  ///< by files
+  std::vector<size_t> next_;                    ///< by threads: the event that they come to next
   std::vector<bool> stray_;
   std::vector<uint32_t> strays_;
   std::map<std::string, uint32_t, std::less<>> by_text_;

@@ -110,7 +110,7 @@ class Describer {
       case Fault::SharedUnwritten:
         return fmt::format("{} in shared memory at offset {} that nobody has written", access, int64_t(fault_.address));
       case Fault::Assert:
-        return assert_failed(image_, fault_.address);
+        return assert_failed(image_, fault_.address) + (fault_.element.empty() ? "" : "\n  " + fault_.element);
       case Fault::None:
         break;
     }

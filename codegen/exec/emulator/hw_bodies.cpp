@@ -353,6 +353,15 @@ void append_directive(std::string& line, const char*& format, T value) {
   line += text;
 }
 
+/// As the kind says, which is that of the row `print`. NaNs have no sign, which differs from machine to machine.
+void append_value(std::string& line, const char*& format, uint32_t kind, uint64_t bits) {
+  if (kind == 0) append_directive(line, format, uint32_t(bits));
+  if (kind == 1) append_directive(line, format, (unsigned long long)(bits));
+  if (kind != 2) return;
+  const auto value = std::bit_cast<double>(bits);
+  append_directive(line, format, std::isnan(value) ? std::fabs(value) : value);
+}
+
 void emu_print(uint32_t position, uint32_t rank, uint32_t kind, uint64_t format_address, uint32_t index,
                const uint32_t* coordinates, uint64_t bits, uint32_t predicate) {
   Fiber& fiber = this_worker->fiber();
@@ -363,9 +372,7 @@ void emu_print(uint32_t position, uint32_t rank, uint32_t kind, uint64_t format_
   std::string line;
   for (uint32_t number : {program.x, program.y, program.z}) append_directive(line, format, number);
   for (uint32_t i = 0; i < rank; ++i) append_directive(line, format, coordinates[i]);
-  if (kind == 0) append_directive(line, format, uint32_t(bits));
-  if (kind == 1) append_directive(line, format, (unsigned long long)(bits));
-  if (kind == 2) append_directive(line, format, std::bit_cast<double>(bits));
+  append_value(line, format, kind, bits);
   append_directive(line, format, 0);
   program.prints.add(fiber.prints, position, index, std::move(line));
 }
@@ -377,6 +384,17 @@ void emu_watch(uint64_t text, uint64_t pairs, uint32_t count) {
   launch.recording->add(program.block * launch.threads + fiber.thread, reinterpret_cast<const char*>(text),
                         reinterpret_cast<const uint64_t*>(pairs), count);
 }
+void emu_failed_element(uint32_t rank, uint32_t kind, uint64_t text, const uint32_t* coordinates, uint64_t a,
+                        uint64_t b, uint32_t predicate) {
+  if (!predicate) return;
+  const Fiber& fiber = this_worker->fiber();
+  const char* format = reinterpret_cast<const char*>(text);
+  std::string line;
+  for (uint32_t i = 0; i < rank; ++i) append_directive(line, format, coordinates[i]);
+  for (uint64_t bits : {a, b}) append_value(line, format, kind, bits);
+  append_directive(line, format, 0);
+  fiber.program->failed_elements.try_emplace(fiber.thread, std::move(line));
+}
 void emu_check(uint32_t failed, uint32_t number, uint64_t, uint32_t site, uint32_t place) {
   Worker& worker = *this_worker;
   if (!failed) return worker.barrier(uint32_t(worker.fiber().program->fibers.size()), {site, place});
@@ -384,6 +402,7 @@ void emu_check(uint32_t failed, uint32_t number, uint64_t, uint32_t site, uint32
   fault.kind = Fault::Assert;
   fault.address = number;
   fault.thread = worker.fiber().thread;
+  fault.element = worker.fiber().program->failed_elements[fault.thread];
   fault.where = {site, place};
   worker.abandon(fault);
 }

@@ -383,6 +383,7 @@ void Worker::start(Program& program) {
   for (Warpgroup& group : program.warpgroups) group.clear();
   program.mbarriers.clear();
   program.bulk_copies.clear();
+  program.failed_elements.clear();
   if (races_) races_->begin(program);
   program.bulk_stores.clear();
   program.meetings.clear();

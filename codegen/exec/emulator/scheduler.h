@@ -133,6 +133,8 @@ struct Program {
   std::map<uint32_t, MBarrier> mbarriers;  ///< by their offsets in shared memory
   std::vector<BulkCopy> bulk_copies;       ///< those whose phases have not ended
   Prints prints;
+  /// By threads: of the assert that they check next.
+  std::map<uint32_t, std::string> failed_elements;
   ProgramClocks clocks;                  ///< where races are looked for
   std::vector<BulkStore> bulk_stores;    ///< those that are not over
   std::map<uint32_t, Meeting> meetings;  ///< of some warps, by the barriers' numbers

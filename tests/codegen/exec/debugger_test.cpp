@@ -307,6 +307,43 @@ TEST_F(DebuggerTest, DrawsTilesAndLayouts) {
   std::filesystem::remove(picture);
 }
 
+// Four floats of a row that a thread holds are one store of 16 bytes, of which a quarter of the warp goes at a time.
+TEST_F(DebuggerTest, BankConflictsAreThoseOfVectors) {
+  std::ofstream(file_) << R"(import triton
+import triton.language as tl
+
+
+@triton.jit
+def kernel(x, y):
+    r = tl.arange(0, 32)[:, None]
+    c = tl.arange(0, 32)[None, :]
+    rows = tl.load(x + r * 32 + c)
+    columns = tl.load(x + c * 32 + r)
+    narrow = rows.to(tl.float16)
+    tl.store(y + r * 32 + c, rows)
+    tl.store(y + c * 32 + r, columns)
+)";
+  Recording recording;
+  auto device = make_emulator();
+  Array<float> x(*device, iota(1024)), y(*device, 1024);
+  device->record_program(&recording, {0, 0, 0});
+  Program::load(file_).kernel("kernel").launch(*device, {1}, {.num_warps = 4, .debug = 2},
+                                               reinterpret_cast<float*>(x.address()),
+                                               reinterpret_cast<float*>(y.address()));
+  Debugger debugger(recording);
+  debugger.execute("continue");
+  const std::string picture = file_ + ".svg";
+  const auto drawn = [&](const std::string& name) {
+    EXPECT_FALSE(debugger.execute(fmt::format("layout {} {}", name, picture)).is_error);
+    std::ifstream in(picture);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  EXPECT_CONTAINS(drawn("rows"), "red: no bank conflicts");
+  EXPECT_CONTAINS(drawn("narrow"), "red: no bank conflicts");
+  EXPECT_CONTAINS(drawn("columns"), "up to 8 turns");
+  std::filesystem::remove(picture);
+}
+
 TEST_F(DebuggerTest, ARecordingIsKeptAndReadAgain) {
   Recording recording;
   ASSERT_EQ(record(recording), "no error");

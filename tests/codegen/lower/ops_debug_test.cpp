@@ -14,6 +14,7 @@
 #include "runtime/store/image_cache.h"
 #include "tests/checks_off.h"
 #include "tests/codegen/lower/ops_support.h"
+#include "tests/expect_contains.h"
 #include "tests/message_of.h"
 
 namespace tegula::ops {
@@ -89,22 +90,51 @@ TEST(Debug, Asserts) {
       "i = tl.arange(0, 8)\nv = tl.load(x + i)\ntl.device_assert(v < 9, f'{8} values', mask=v < M)\n";
   auto with = [&](const char* mask) { return std::regex_replace(text, std::regex("M"), mask); };
   EXPECT_EQ(error_of(with("10"), {.debug = 1}, {2}),
-            "kernel 'kernel': the assertion fails: 8 values\n  at k.py:7:5, program (0, 0, 0), thread 5");
+            "kernel 'kernel': the assertion fails: 8 values\n  element [5]: 9 < 9 is false\n  at k.py:7:5, program (0, "
+            "0, 0), "
+            "thread 5");
   EXPECT_EQ(error_of(with("9"), {.debug = 1}, {2}), "");
   EXPECT_EQ(error_of(with("10"), {}, {2}), "");
   EXPECT_EQ(error_of("pid = tl.program_id(0)\nassert pid < 1, 'one program'", {.debug = 1}, {2}, {.threads = 1}),
-            "kernel 'kernel': the assertion fails: one program\n  at k.py:6:5, program (1, 0, 0), thread 0");
+            "kernel 'kernel': the assertion fails: one program\n  1 < 1 is false\n  at k.py:6:5, program (1, 0, 0), "
+            "thread 0");
   EXPECT_EQ(error_of("assert tl.program_id(0) > 0", {.debug = 1}, {1}),
-            "kernel 'kernel': the assertion fails\n  at k.py:5:5, program (0, 0, 0), thread 0");
+            "kernel 'kernel': the assertion fails\n  0 > 0 is false\n  at k.py:5:5, program (0, 0, 0), thread 0");
+  // Of copies in several threads the first one tells; what is no comparison tells the element alone.
+  EXPECT_CONTAINS(error_of("v = tl.load(x + tl.arange(0, 4)) * 0.5\n"
+                           "assert v[:, None] + tl.zeros([4, 2], tl.float32) < 2",
+                           {.debug = 1}, {1}),
+                  "\n  element [2, 0]: 2.000000 < 2.000000 is false\n");
+  EXPECT_CONTAINS(error_of("assert tl.load(x + tl.arange(0, 4)).to(tl.int1) & (tl.arange(0, 4) < 3)", {.debug = 1}, {1},
+                           {.seed = 3}),
+                  "\n  element [3]\n  at k.py:5:5, program (0, 0, 0), thread 3");
+}
+
+// Nothing of it is in the code of GPUs.
+TEST(Debug, ElementsThatFailAreToldByTheEmulator) {
+  const std::string text =
+      "import triton\nimport triton.language as tl\n@triton.jit\ndef kernel(x):\n"
+      "    tl.device_assert(tl.load(x + tl.arange(0, 8)).to(tl.float32) < 9.5)\n";
+  const ArgType array{.elem = Elem::I32, .pointer = true, .divisible_by = 16};
+  const std::string ptx =
+      Program::parse(text, "k.py").kernel("kernel").compile(std::vector{array}, {.debug = 1}, "sm_90a").ptx;
+  EXPECT_EQ(ptx.find("tegula_text"), ptx.npos) << ptx;
+  EXPECT_EQ(ptx.find("cvt.f64"), ptx.npos) << ptx;
+}
+
+TEST(Debug, NansHaveNoSign) {
+  EXPECT_EQ(printed("v = tl.load(x) - tl.load(x) * 1.0\nprint('v', v / v, -(v / v))", {}, {1}),
+            "pid (0, 0, 0) idx () v: (operand 0) nan\npid (0, 0, 0) idx () v: (operand 1) nan\n");
 }
 
 TEST(Debug, IntegersThatOverflowAreFailedAsserts) {
   auto overflows = [&](const std::string& text, LaunchOptions options) {
     const std::string error = error_of(text, options, {1}, {.threads = 1});
     std::smatch found;
-    return std::regex_search(error, found,
-                             std::regex("u?int[0-9]+ overflow detected for operation [a-z]+\n.*k.py:[0-9]+"))
-               ? std::regex_replace(found.str(), std::regex("\n.*k.py"), "")
+    return std::regex_search(
+               error, found,
+               std::regex("u?int[0-9]+ overflow detected for operation [a-z]+\n(  element.*\n)?.*k.py:[0-9]+"))
+               ? std::regex_replace(found.str(), std::regex("\n(.*\n)?.*k.py"), "")
                : error;
   };
   const LaunchOptions debug{.debug = 1};
