@@ -29,12 +29,15 @@ struct EmulatorOptions {
   int resident_programs = 0;      ///< programs that a worker runs at a time; 0: one, or more where atomics may spin
   size_t stack_bytes = 64 << 10;  ///< stack of a thread
   /// Accesses to the same bytes that nothing orders are errors; one worker runs all programs then. Also where the
-  /// environment variable TEGULA_EMULATOR_CHECK is "1" or "nan".
+  /// environment variable TEGULA_EMULATOR_CHECK is "1", "nan" or "inf".
   bool check_races = false;
   /// The first operations on numbers whose results are NaNs are warned of; implies check_races, which warns of integer
   /// arithmetic: sums and products of int32 in addresses that do not fit, divisions by 0, shifts by too much. Also
   /// where TEGULA_EMULATOR_CHECK is "nan".
   bool check_nans = false;
+  /// The first operations on finite numbers whose results are infinities are warned of; implies check_races. Where
+  /// TEGULA_EMULATOR_CHECK is "inf", NaNs are as well.
+  bool check_infinities = false;
   bool baseline_cpu = false;       ///< use no more than x86-64's first instruction set
   bool optimised_at_once = false;  ///< machine code is made fast before it first runs, not when it has run for long
   /// A launch that takes longer, or in which the threads of a worker take more steps (iterations of loops, and turns of

@@ -6,10 +6,8 @@
 #include <llvm/IR/Module.h>
 
 #include <map>
-#include <optional>
 
-#include "codegen/exec/emulator/link_bodies.h"
-#include "codegen/exec/emulator/result_uses.h"
+#include "codegen/exec/emulator/warning_calls.h"
 #include "codegen/lower/hw.h"
 
 namespace tegula::emulator {
@@ -34,6 +32,16 @@ bool is_arithmetic(const Value* value) {
                 (op->getOpcode() == Instruction::Shl && llvm::isa<llvm::ConstantInt>(op->getOperand(1))));
 }
 
+/// What has one result of exact numbers, too: quotients, remainders, shifts to the right, bounds and choices. Those of
+/// numbers without a sign wrap around on purpose, as hashes do.
+bool hands_on_numbers(const Value* value) {
+  if (const auto* op = llvm::dyn_cast<llvm::BinaryOperator>(value))
+    return op->getOpcode() == Instruction::SDiv || op->getOpcode() == Instruction::SRem ||
+           op->getOpcode() == Instruction::AShr;
+  if (const auto* extreme = llvm::dyn_cast<llvm::MinMaxIntrinsic>(value)) return extreme->isSigned();
+  return llvm::isa<llvm::SelectInst>(value);
+}
+
 /// The number that a value which is kept in range stands for: the lowering has replaced divisors of 0 and distances
 /// beyond the width, by selects or by extremes with a constant.
 Value* before_clamp(Value* value) {
@@ -48,12 +56,7 @@ Value* before_clamp(Value* value) {
 
 class Checks {
  public:
-  Checks(llvm::Module& module, JitKernel& kernel, bool nans) : kernel_(kernel), nans_(nans) {
-    llvm::LLVMContext& context = module.getContext();
-    Type* i32 = Type::getInt32Ty(context);
-    warn_ = module.getOrInsertFunction(kWarnName,
-                                       llvm::FunctionType::get(Type::getVoidTy(context), {i32, i32, i32}, false));
-  }
+  Checks(llvm::Module& module, JitKernel& kernel) : calls_(module, kernel) {}
 
   void run(Function& f) {
     llvm::SmallVector<Instruction*> all;
@@ -73,41 +76,12 @@ class Checks {
       case Instruction::LShr:
       case Instruction::AShr:
         return check_distance(i);
-      case Instruction::FAdd:
-      case Instruction::FSub:
-      case Instruction::FMul:
-      case Instruction::FDiv:
-        return check_nan(i);
       case Instruction::Call:
         if (const Function* f = llvm::cast<llvm::CallInst>(i).getCalledFunction())
           if (f->getName().starts_with(lower::kHwPrefix)) check_access(llvm::cast<llvm::CallInst>(i));
-        return check_nan(i);
+        return;
       default:
         return;
-    }
-  }
-
-  /// The number of the instruction's place among the kernel's; none for what has no place, which is the compiler's own.
-  std::optional<uint32_t> place_of(const Instruction& i) {
-    const Loc loc = loc_of(i);
-    if (!loc) return std::nullopt;
-    kernel_.places.push_back({"arithmetic", loc});
-    return uint32_t(kernel_.places.size() - 1);
-  }
-
-  void warn(llvm::IRBuilder<>& b, Value* condition, Warning what, uint32_t place) {
-    b.CreateCall(warn_, {b.CreateZExt(condition, b.getInt32Ty()), b.getInt32(uint32_t(what)), b.getInt32(place)});
-  }
-
-  /// Warns wherever the result of the arithmetic is used, if `wrong`, which is known ahead of it.
-  void warn_of_result(Instruction& i, Value* wrong, Warning what, const Value* bounded) {
-    const auto place = place_of(i);
-    if (!place) return;
-    for (const ResultUse& use : uses_of_result(i, bounded)) {
-      llvm::IRBuilder<> b(use.at);
-      Value* condition = wrong;
-      for (auto [other, holds] : use.conditions) condition = b.CreateAnd(condition, holds ? other : b.CreateNot(other));
-      warn(b, condition, what, *place);
     }
   }
 
@@ -115,7 +89,7 @@ class Checks {
     Value* divisor = before_clamp(i.getOperand(1));
     if (i.getType()->isVectorTy() || llvm::isa<llvm::Constant>(divisor)) return;
     llvm::IRBuilder<> b(&i);
-    warn_of_result(i, b.CreateIsNull(divisor), Warning::DivisionByZero, nullptr);
+    calls_.warn_of_result(i, b.CreateIsNull(divisor), Warning::DivisionByZero, nullptr);
   }
 
   void check_distance(Instruction& i) {
@@ -123,28 +97,13 @@ class Checks {
     if (i.getType()->isVectorTy() || llvm::isa<llvm::Constant>(distance)) return;
     llvm::IRBuilder<> b(&i);
     Value* bits = llvm::ConstantInt::get(distance->getType(), i.getType()->getIntegerBitWidth());
-    warn_of_result(i, b.CreateICmpUGE(distance, bits), Warning::WideShift, distance);
-  }
-
-  void check_nan(Instruction& i) {
-    if (!nans_ || !(i.getType()->isFloatTy() || i.getType()->isDoubleTy())) return;
-    llvm::IRBuilder<> b(i.getNextNode());
-    Value* born = nullptr;
-    const unsigned operands = llvm::isa<llvm::CallInst>(i) ? llvm::cast<llvm::CallInst>(i).arg_size() : 2;
-    for (unsigned n = 0; n < operands; ++n) {
-      Value* x = i.getOperand(n);
-      if (!x->getType()->isFloatingPointTy()) continue;
-      Value* number = b.CreateFCmpORD(x, x);
-      born = born ? b.CreateAnd(born, number) : number;
-    }
-    if (!born) return;
-    if (const auto place = place_of(i)) warn(b, b.CreateAnd(born, b.CreateFCmpUNO(&i, &i)), Warning::NanIsBorn, *place);
+    calls_.warn_of_result(i, b.CreateICmpUGE(distance, bits), Warning::WideShift, distance);
   }
 
   // ---- Addresses
 
-  /// The same number computed in 64 bits from the values of 32 bits that are no sums or products. Constants have so
-  /// many bits, their sign among them: of those that a shift to the left drops LLVM makes zeros.
+  /// The same number computed in 64 bits from the values of 32 bits that are neither sums or products nor made of such.
+  /// Constants have so many bits, their sign among them: of those that a shift to the left drops LLVM makes zeros.
   Value* exact(Value* x, unsigned bits = 32) {
     Value*& found = exact_[{x, bits}];
     if (found) return found;
@@ -165,6 +124,10 @@ class Checks {
     } else {
       return nullptr;
     }
+    if (hands_on_numbers(x)) {
+      Value* handed_on = exact_of_handed_on(b, *op);
+      return exact_[{x, bits}] = handed_on;
+    }
     if (!is_arithmetic(x)) return found = b.CreateSExt(x, wide);
     const auto* distance =
         op->getOpcode() == Instruction::Shl ? llvm::cast<llvm::ConstantInt>(op->getOperand(1)) : nullptr;
@@ -175,15 +138,37 @@ class Checks {
     return exact_[{x, bits}] = b.CreateBinOp(opcode, left, right);
   }
 
+  /// Divisors and distances are taken as they are.
+  Value* exact_of_handed_on(llvm::IRBuilder<>& b, Instruction& op) {
+    const bool chooses = llvm::isa<llvm::SelectInst>(op);
+    Value* first = exact(op.getOperand(chooses ? 1 : 0));
+    Value* by = op.getOperand(chooses ? 2 : 1);
+    if (!first) return nullptr;
+    if (chooses || llvm::isa<llvm::MinMaxIntrinsic>(op)) {
+      Value* second = exact(by);
+      if (!second) return nullptr;
+      if (chooses) return b.CreateSelect(op.getOperand(0), first, second);
+      return b.CreateBinaryIntrinsic(llvm::cast<llvm::MinMaxIntrinsic>(op).getIntrinsicID(), first, second);
+    }
+    by = b.CreateSExt(by, first->getType());
+    if (op.getOpcode() == Instruction::AShr) return b.CreateAShr(first, by);
+    // The smallest number by -1 would trap.
+    Value *one = b.getInt64(1), *zero = b.getInt64(0), *negates = b.CreateICmpEQ(by, b.getInt64(uint64_t(-1)));
+    by = b.CreateSelect(negates, one, by);
+    if (op.getOpcode() == Instruction::SDiv)
+      return b.CreateSelect(negates, b.CreateSub(zero, first), b.CreateSDiv(first, by));
+    return b.CreateSelect(negates, zero, b.CreateSRem(first, by));
+  }
+
   /// Appends whether the parts of 32 bits that an offset of 64 bits consists of are not what they would be in 64.
   void overflows(Value* offset, llvm::SmallVectorImpl<std::pair<Value*, Value*>>& parts) {
     if (auto* cast = llvm::dyn_cast<llvm::CastInst>(offset)) {
       const bool is_signed =
           cast->getOpcode() == Instruction::SExt || (cast->getOpcode() == Instruction::ZExt && cast->hasNonNeg());
       Value* x = cast->getOperand(0);
-      if (is_signed && x->getType()->isIntegerTy(32) && is_arithmetic(x))
+      if (is_signed && x->getType()->isIntegerTy(32) && (is_arithmetic(x) || hands_on_numbers(x)))
         if (Value* wide = exact(x)) parts.push_back({cast, wide});
-    } else if (is_arithmetic(offset)) {
+    } else if (is_arithmetic(offset) || hands_on_numbers(offset)) {
       for (Value* operand : llvm::cast<Instruction>(offset)->operands()) overflows(operand, parts);
     }
   }
@@ -198,26 +183,24 @@ class Checks {
          step = llvm::dyn_cast<llvm::GetElementPtrInst>(step->getPointerOperand()))
       for (Value* index : step->indices()) overflows(index, parts);
     if (parts.empty()) return;
-    const auto place = place_of(call);
+    const auto place = calls_.place_of(call);
     if (!place) return;
     llvm::IRBuilder<> b(&call);
     Value* any = b.getFalse();
     for (auto [part, wide] : parts) any = b.CreateOr(any, b.CreateICmpNE(part, wide));
     for (Value* predicate : call.args())
       if (predicate->getType()->isIntegerTy(1)) any = b.CreateAnd(predicate, any);
-    warn(b, any, Warning::IndexOverflow, *place);
+    calls_.warn(b, any, Warning::IndexOverflow, *place);
   }
 
-  JitKernel& kernel_;
-  const bool nans_;
-  llvm::FunctionCallee warn_;
+  WarningCalls calls_;
   std::map<std::pair<Value*, unsigned>, Value*> exact_;
 };
 
 }  // namespace
 
-void check_arithmetic(llvm::Module& module, JitKernel& kernel, bool nans) {
-  Checks checks(module, kernel, nans);
+void check_arithmetic(llvm::Module& module, JitKernel& kernel) {
+  Checks checks(module, kernel);
   for (Function& f : module)
     if (!f.isDeclaration()) checks.run(f);
 }

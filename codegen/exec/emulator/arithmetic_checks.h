@@ -10,10 +10,11 @@ class Module;
 namespace tegula::emulator {
 
 /// Has the code call emu_warn with the place, noted in `kernel`, of
-/// - accesses whose addresses follow from sums and products of int32 that do not fit (masked ones are none),
-/// - integer divisions by 0 and shifts by the width of the type or more, where their results are used (result_uses.h),
-/// - with `nans`, operations on numbers alone whose result is a NaN.
+/// - accesses whose addresses follow from sums and products of int32 that do not fit (masked ones are none), also by
+/// way of
+///   quotients, remainders, shifts to the right, bounds and choices,
+/// - integer divisions by 0 and shifts by the width of the type or more, where their results are used (result_uses.h).
 /// Called before the hardware functions get their bodies.
-void check_arithmetic(llvm::Module& module, JitKernel& kernel, bool nans);
+void check_arithmetic(llvm::Module& module, JitKernel& kernel);
 
 }  // namespace tegula::emulator

@@ -78,13 +78,17 @@ uint64_t given_or_in(uint64_t given, const char* variable) {
 std::string_view checks_in_environment() {
   const char* text = std::getenv("TEGULA_EMULATOR_CHECK");
   const std::string_view value = text ? text : "";
-  if (!value.empty() && value != "0" && value != "1" && value != "nan")
-    throw DeviceError(fmt::format("TEGULA_EMULATOR_CHECK is '{}', expected '1', 'nan' or '0'", value));
+  if (!value.empty() && value != "0" && value != "1" && value != "nan" && value != "inf")
+    throw DeviceError(fmt::format("TEGULA_EMULATOR_CHECK is '{}', expected '1', 'nan', 'inf' or '0'", value));
   return value == "0" ? "" : value;
 }
-bool wants_nans(const EmulatorOptions& options) { return options.check_nans || checks_in_environment() == "nan"; }
+Births wanted_births(const EmulatorOptions& options) {
+  const std::string_view checks = checks_in_environment();
+  return {.nans = options.check_nans || checks == "nan" || checks == "inf",
+          .infinities = options.check_infinities || checks == "inf"};
+}
 bool wants_checks(const EmulatorOptions& options) {
-  return options.check_races || options.check_nans || !checks_in_environment().empty();
+  return options.check_races || options.check_nans || options.check_infinities || !checks_in_environment().empty();
 }
 
 /// Tells of each line once: registers of a thread are many places.
@@ -153,8 +157,9 @@ class EmulatorDeviceImpl : public EmulatorDevice {
         seed_(given_or_in(options.seed, "TEGULA_EMULATOR_SEED")),
         program_loop_blocks_(given_or_in(uint64_t(options.program_loop_blocks), "TEGULA_EMULATOR_BLOCKS")),
         check_races_(wants_checks(options)),
+        births_(wanted_births(options)),
         target_(target),
-        jit_(options.baseline_cpu, check_races_, wants_nans(options),
+        jit_(options.baseline_cpu, check_races_, births_,
              !options.keep_code   ? nullptr
              : options.code_cache ? options.code_cache
                                   : ImageCache::of_process()),
@@ -441,6 +446,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     launch.seed = seed_;
     launch.check_bounds = options_.check_bounds;
     launch.check_races = check_races_;
+    launch.births = births_;
     launch.written = &written_;
     if (check_races_) {
       const uint64_t number = number_of(stream);
@@ -479,6 +485,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
   uint64_t seed_;
   const uint64_t program_loop_blocks_;
   const bool check_races_;
+  const Births births_;
   Target target_;
   DeviceInfo info_;
   GlobalMemory memory_;

@@ -283,14 +283,20 @@ class Describer {
   }
   bool is_known(const Where& where) const { return where.place < places_.size() || where.site < image_.sites.size(); }
 
+  /// Each row of an array of the host's is a range of its own where there are gaps between them.
   std::string argument_into(const Range& range) const {
+    uint64_t nearest = 0;
+    const std::string* name = nullptr;
     for (size_t i = 0; i < image_.params.size(); ++i) {
       if (!image_.params[i].pointer) continue;
       uint64_t value;
       std::memcpy(&value, args_[i], sizeof value);
       if (range.contains(value, 1)) return fmt::format(" (argument '{}')", image_.params[i].name);
+      if (!memory_.allocated_bytes(range.begin) && value < range.begin && range.begin - value < kNearArgument &&
+          value >= nearest)
+        nearest = value, name = &image_.params[i].name;
     }
-    return "";
+    return name ? fmt::format(" (a row of argument '{}')", *name) : "";
   }
 
   // Arrays without elements have an address that stands for no memory, or none. Empty if there is no such argument, or
@@ -335,6 +341,8 @@ const char* text_of(Warning what) {
       return "a shift by the width of the type or more, or by a negative number";
     case Warning::NanIsBorn:
       return "the result is a NaN, of operands that are none";
+    case Warning::InfinityIsBorn:
+      return "the result is an infinity, of operands that are finite";
   }
   return "";
 }

@@ -83,8 +83,13 @@ struct Fault {
   std::vector<Standing> standings;             ///< Deadlock, Stopped: of all programs under way
 };
 
-/// What is told of where checks are asked for, and ends no launch (arithmetic_checks.h).
-enum class Warning : uint32_t { IndexOverflow, DivisionByZero, WideShift, NanIsBorn };
+/// What is told of where checks are asked for, and ends no launch (arithmetic_checks.h, number_births.h).
+enum class Warning : uint32_t { IndexOverflow, DivisionByZero, WideShift, NanIsBorn, InfinityIsBorn };
+
+/// Which births of numbers are warned of.
+struct Births {
+  bool nans = false, infinities = false;
+};
 
 /// The warning without its place.
 const char* text_of(Warning what);

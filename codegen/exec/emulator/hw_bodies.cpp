@@ -111,7 +111,9 @@ void emu_mma(Sum* result, const uint32_t* a, const uint32_t* b, const Sum* c, ui
   place_fragment<4>(x.a, lane, a);
   place_fragment<2>(x.b, lane, b);
   std::memcpy(x.sums + kRegisters * lane, c, kRegisters * sizeof(Sum));
-  worker.meet(warp, {Where::kNone, place}, [&] { multiply_warp(mma_instructions()[row], 8, x.a, x.b, x.sums); });
+  worker.meet(warp, {Where::kNone, place}, [&] {
+    multiply_told(mma_instructions()[row], 8, x.a, x.b, std::span(x.sums, kRegisters * kLanes), true, place);
+  });
   std::memcpy(result, x.sums + kRegisters * lane, kRegisters * sizeof(Sum));
 }
 

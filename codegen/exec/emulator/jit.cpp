@@ -29,6 +29,7 @@
 #include "codegen/exec/emulator/kept_code.h"
 #include "codegen/exec/emulator/lane_segments.h"
 #include "codegen/exec/emulator/link_bodies.h"
+#include "codegen/exec/emulator/number_births.h"
 #include "codegen/exec/emulator/soft_float.h"
 #include "codegen/exec/emulator/to_bytecode.h"
 #include "codegen/exec/fatal_errors.h"
@@ -311,7 +312,8 @@ class OrcKernel : public JitKernel {
 /// LLVM's parts are made when the first kernel needs them: those of later processes are kept bytecode, mostly.
 struct Jit::Impl {
   llvm::orc::JITTargetMachineBuilder host;
-  const bool checks, nans;
+  const bool checks;
+  const Births births;
   const std::shared_ptr<ImageCache> kept;
   std::mutex mutex{};
   uint64_t count = 0;
@@ -355,8 +357,8 @@ llvm::Module& read_module(const KernelImage& image, StashedModule& of, const std
 
 }  // namespace
 
-Jit::Jit(bool baseline_cpu, bool checks, bool nans, std::shared_ptr<ImageCache> kept)
-    : impl_(new Impl{.host = host_machine(baseline_cpu), .checks = checks, .nans = nans, .kept = std::move(kept)}) {
+Jit::Jit(bool baseline_cpu, bool checks, Births births, std::shared_ptr<ImageCache> kept)
+    : impl_(new Impl{.host = host_machine(baseline_cpu), .checks = checks, .births = births, .kept = std::move(kept)}) {
   throw_fatal_errors();
 }
 
@@ -434,7 +436,8 @@ std::string Jit::Impl::make(const KernelImage& image, const Target& target, Tier
   taken.context->setDiagnosticHandler(std::move(collector));
   llvm::Module* const module = &read_module(image, taken, messages);
   retarget(*module, host.getTargetTriple(), image);
-  if (checks) check_arithmetic(*module, kernel, nans);
+  if (checks) check_arithmetic(*module, kernel);
+  if (births.nans || births.infinities) check_births(*module, kernel, births);
   form_lane_segments(*module, kernel);
   link_bodies(*module, image, target, kernel, checks);
   count_iterations(*module, image, kernel);
@@ -479,8 +482,8 @@ std::string Jit::Impl::key_of(const KernelImage& image, const Target& target, Ti
   std::string params;
   for (const ImageParam& param : image.params)
     params += fmt::format("{}{}", param.pointer ? '*' : ' ', int(param.elem));
-  const std::string options =
-      fmt::format("{} {} {} {} {}", int(tier), checks, nans, image.tensor_maps.maps.size(), target.name);
+  const std::string options = fmt::format("{} {} {} {} {} {}", int(tier), checks, births.nans, births.infinities,
+                                          image.tensor_maps.maps.size(), target.name);
   return content_key({"emulator", compiler_version(), host.getCPU(), host.getFeatures().getString(), options,
                       image.kernel, params,
                       std::string_view(reinterpret_cast<const char*>(image.bitcode.data()), image.bitcode.size())});

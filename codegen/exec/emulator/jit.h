@@ -41,9 +41,9 @@ class JitKernel {
 class Jit {
  public:
   /// `baseline_cpu`: only x86-64's first instruction set.
-  /// `checks`: code tells what its atomic operations order (emu_order), and warns of arithmetic; `nans`: of NaNs too.
+  /// `checks`: code tells what its atomic operations order (emu_order), and warns of arithmetic, and of `births`.
   /// `kept`: where code is kept for later processes; null: nowhere.
-  Jit(bool baseline_cpu, bool checks, bool nans, std::shared_ptr<ImageCache> kept);
+  Jit(bool baseline_cpu, bool checks, Births births, std::shared_ptr<ImageCache> kept);
   ~Jit();
 
   /// Throws DeviceError if the bitcode is damaged, does not fit the image's parameters, or calls what there is not on

@@ -250,4 +250,44 @@ void multiply_warp(const MmaInstruction& instruction, uint32_t n, const uint8_t*
   (is_float(instruction.sums) ? of_floats : of_integers)(instruction, n, a, b, sums, accumulate);
 }
 
+Births births_of_product(const MmaInstruction& instruction, uint32_t n, const uint8_t* a, const uint8_t* b,
+                         const uint32_t* before, const uint32_t* after, bool accumulate) {
+  Births births;
+  if (!is_float(instruction.sums)) return births;
+  const bool half = instruction.sums_packed() == 2;
+  const uint32_t words = half ? 1 : 2, depth = uint32_t(instruction.k), all = kLanes * n / 4 * words;
+  const uint32_t exponents = half ? 0x7C00 : 0x7F800000;  // all bits of one: no finite number
+  if (std::none_of(after, after + all, [&](uint32_t bits) {
+        return (bits & exponents) == exponents || (half && (bits >> 16 & exponents) == exponents);
+      }))
+    return births;
+  struct Rooms {
+    float a[kWarpRows][kMostDepth], b[kMmaMostColumns][kMostDepth], before[kWarpRows][kMmaMostColumns];
+  };
+  const auto x = std::make_unique<Rooms>();
+  widen(instruction.a, a, kWarpRows, kMostDepth, 1, &x->a[0][0]);
+  widen(instruction.b, b, n, kMostDepth, 1, &x->b[0][0]);
+  if (accumulate)
+    for_pairs(n, const_cast<uint32_t*>(before), words, x->before,
+              [&](const uint32_t* pair, float* elements) { take_pair(pair, half, elements); });
+  for_pairs(n, const_cast<uint32_t*>(after), words, x->before, [&](const uint32_t* pair, const float* was) {
+    float is[2];
+    take_pair(pair, half, is);
+    for (uint32_t i : {0, 1}) {
+      if (std::isfinite(is[i])) continue;
+      const auto element = uint32_t(was + i - &x->before[0][0]);
+      const float* row = x->a[element / uint32_t(kMmaMostColumns)];
+      const float* column = x->b[element % uint32_t(kMmaMostColumns)];
+      bool has_nan = std::isnan(was[i]), finite = std::isfinite(was[i]);
+      for (uint32_t k = 0; k < depth; ++k) {
+        has_nan |= std::isnan(row[k]) || std::isnan(column[k]);
+        finite &= std::isfinite(row[k]) && std::isfinite(column[k]);
+      }
+      births.nans |= std::isnan(is[i]) && !has_nan;
+      births.infinities |= std::isinf(is[i]) && finite;
+    }
+  });
+  return births;
+}
+
 }  // namespace tegula::emulator

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "codegen/exec/emulator/fault.h"
 #include "codegen/product/instruction.h"
 
 namespace tegula::emulator {
@@ -27,5 +28,10 @@ void place_fragment(uint8_t* lines, uint32_t lane, const uint32_t* fragment) {
 /// at the largest and the smallest one (MmaInstruction::saturates).
 void multiply_warp(const MmaInstruction& instruction, uint32_t n, const uint8_t* a, const uint8_t* b, uint32_t* sums,
                    bool accumulate = true);
+
+/// Whether such a product, which made `after` of the sums `before`, has made a NaN of numbers, or an infinity of finite
+/// ones.
+Births births_of_product(const MmaInstruction& instruction, uint32_t n, const uint8_t* a, const uint8_t* b,
+                         const uint32_t* before, const uint32_t* after, bool accumulate);
 
 }  // namespace tegula::emulator

@@ -183,6 +183,8 @@ struct Launch {
   bool check_bounds = true;
   bool track_writes = false;  ///< of shared memory
   bool check_races = false;   ///< and reads of what nobody has written; by one worker, which runs all programs
+  /// Of products of matrices.
+  Births births;
   WrittenBytes* written = nullptr;
   std::shared_ptr<const StreamLaunch> on_stream;  ///< where races are looked for
   Recording* recording = nullptr;                 ///< of one program, whose number follows; null: none

@@ -111,8 +111,8 @@ void perform(WarpProducts& warp, MatrixProduct& product) {
       resolve(warp, &product.values[lane * registers], registers, mark_for(*product.instruction), lane);
     std::erase_if(warp.results, [&](const MatrixProduct& result) { return result.tag == before; });
   }
-  multiply_warp(*product.instruction, product.n, product.a_seen.data(), product.b_seen.data(), product.values.data(),
-                product.accumulate);
+  multiply_told(*product.instruction, product.n, product.a_seen.data(), product.b_seen.data(), product.values,
+                product.accumulate, product.where.place);
   if (warp.results.size() == kMostResults) warp.results.erase(warp.results.begin());
   warp.results.push_back(std::move(product));
   warp.results.back().a_seen = {}, warp.results.back().b_seen = {};
@@ -201,6 +201,18 @@ std::pair<uint32_t, uint32_t> MatrixDescriptor::extent(bool mn_major, uint32_t l
 }
 
 // ---- Bodies
+
+void multiply_told(const MmaInstruction& instruction, uint32_t n, const uint8_t* a, const uint8_t* b,
+                   std::span<uint32_t> sums, bool accumulate, uint32_t place) {
+  const Births wanted = this_worker->launch().births;
+  std::vector<uint32_t> before;
+  if (wanted.nans || wanted.infinities) before.assign(sums.begin(), sums.end());
+  multiply_warp(instruction, n, a, b, sums.data(), accumulate);
+  if (before.empty()) return;
+  const Births births = births_of_product(instruction, n, a, b, before.data(), sums.data(), accumulate);
+  if (wanted.nans && births.nans) this_worker->warn(Warning::NanIsBorn, place);
+  if (wanted.infinities && births.infinities) this_worker->warn(Warning::InfinityIsBorn, place);
+}
 
 void WarpProducts::clear() {
   queue.clear();

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -101,6 +102,10 @@ struct ProductArguments {
   bool accumulate, transposed_a, transposed_b;
   uint32_t n;
 };
+/// multiply_warp, which tells of NaNs and infinities that it makes, where that is asked for. `place`: of the
+/// instruction.
+void multiply_told(const MmaInstruction& instruction, uint32_t n, const uint8_t* a, const uint8_t* b,
+                   std::span<uint32_t> sums, bool accumulate, uint32_t place);
 void issue_product(void* result, const ProductArguments& arguments, Where where);
 void fence_products(Where where);
 void commit_products(Where where);

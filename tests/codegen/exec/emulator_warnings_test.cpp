@@ -48,6 +48,27 @@ TEST(Warnings, OfIntegerArithmetic) {
   }
 }
 
+// What is made of a number that does not fit means as little; numbers without a sign wrap around on purpose.
+TEST(Warnings, OfIndicesBehindOtherArithmetic) {
+  for (const char* index : {"(i + n) * n // 65536 - n + 8", "(i + n) * n % 64", "((i + n) * n >> 20) + 2048",
+                            "tl.minimum((i + n) * n, 255) + 0 * i", "tl.maximum((i + n) * n, 0)",
+                            "tl.where(i < n, (i + n) * n, 0)", "(i + n) * n // (n - 65538)"}) {
+    SCOPED_TRACE(index);
+    const std::string body = fmt::format("at = {}\n    tl.store(x + at, 2, mask=(at >= 0) & (at < 256))", index);
+    const std::string masked = fmt::format("at = {}\n    tl.store(x + at, 2, mask=i < 0)", index);
+    EXPECT_EQ(warnings_of(masked, 65537), "");
+    EXPECT_EQ(warnings_of(body, 3), "");
+  }
+  const char* const kFound = "int32 that does not fit";
+  EXPECT_CONTAINS(warnings_of("tl.store(x + (i + n) * n // 33554432, 2)", 65536), kFound);
+  EXPECT_CONTAINS(warnings_of("tl.store(x + (i + n) * n % 100, 2)", 65536), kFound);
+  EXPECT_CONTAINS(warnings_of("tl.store(x + ((i + n) * n >> 25), 2)", 65536), kFound);
+  EXPECT_CONTAINS(warnings_of("tl.store(x + tl.minimum(tl.maximum((i + n) * n, 0), 255), 2)", 50000), kFound);
+  EXPECT_CONTAINS(warnings_of("tl.store(x + tl.where(i < n, (i + n) * n // 65536, 0), 2)", 65536), kFound);
+  EXPECT_CONTAINS(warnings_of("tl.store(x + (i + n) * n // (n * 600), 2)", 65536), kFound);
+  EXPECT_EQ(warnings_of("tl.store(x + ((i * 40503).to(tl.uint32) * 2654435761 >> 24).to(tl.int32), 2)", 65537), "");
+}
+
 // LLVM makes bits of constants 0 that a shift to the left drops: -2 is 134217726 ahead of one by 5.
 TEST(Warnings, OfIndicesThatWerePartsOfWords) {
   const auto warned = [](const char* steps) {
@@ -117,6 +138,76 @@ TEST(Warnings, OfResultsThatAreUsed) {
     else
       EXPECT_EQ(found, "");
   }
+}
+
+/// What is warned of where both kinds of births are: "k.py:LINE: NaN" or "... infinity", in the order of lines.
+std::string births_of(const std::string& body, bool infinities = false, LaunchOptions options = {.num_warps = 4}) {
+  auto device = make_emulator({.check_nans = !infinities, .check_infinities = infinities});
+  Array<float> x(*device, std::vector<float>(4096, -2.0f)), y(*device, 4096);
+  std::string births;
+  const MessageHandler before = set_message_handler([&](MessageKind, std::string_view text) {
+    births += fmt::format("{} {}; ", text.substr(5, text.find(':', 5) - 5),
+                          text.find("a NaN") != text.npos ? "NaN" : "infinity");
+  });
+  Program::parse(
+      "import triton\nimport triton.language as tl\nfrom triton.language.extra.cuda import libdevice\n"
+      "@triton.jit\ndef kernel(x, y):\n    i = tl.arange(0, 256)\n    v = tl.load(x + i)\n    " +
+          body + "\n",
+      "k.py")
+      .kernel("kernel")
+      .launch(*device, {1}, options, reinterpret_cast<float*>(x.address()), reinterpret_cast<float*>(y.address()));
+  set_message_handler(before);
+  return births;
+}
+
+// x is -2 everywhere, the kernel's first line 8.
+TEST(Warnings, OfNansOfEveryOperation) {
+  for (const char* value :
+       {"v % (v + 2)", "tl.sin(v * 1e38 * 10)", "tl.cos(v * 1e38 * 10)", "tl.math.pow(v, v * 0.25)", "tl.log(v)",
+        "tl.log2(v)", "tl.sqrt(v)", "tl.rsqrt(v)", "libdevice.acos(v)", "libdevice.tgamma(v)",
+        "libdevice.fmod(v, v + 2)", "(v + 2) / (v + 2)", "(v.to(tl.float16) * 60000 - v.to(tl.float16) * 60000)",
+        "(v.to(tl.bfloat16) + 2) / (v.to(tl.bfloat16) + 2)", "tl.fma(v * 1e38 * 10, v + 2, v)"}) {
+    SCOPED_TRACE(value);
+    EXPECT_EQ(births_of(fmt::format("tl.store(y + i, ({}).to(tl.float32))", value)), "8 NaN; ");
+  }
+}
+
+// Zeros times infinities, and sums that overflow, by each kind of matrix instruction.
+TEST(Warnings, OfProductsOfMatrices) {
+  const std::string load = "m = tl.arange(0, 64)\n    at = m[:, None] * 64 + m[None, :]\n    a = tl.load(x + at)\n    ";
+  for (int warps : {1, 4}) {
+    for (const char* type : {"tl.float16", "tl.bfloat16", "tl.float32"}) {
+      SCOPED_TRACE(fmt::format("{} {}", warps, type));
+      const std::string nan = fmt::format(
+          "big = (a * 1e38 * 10).to({0})\n    c = tl.dot(big, (a + 2).to({0}))\n    tl.store(y + at, c)", type);
+      EXPECT_EQ(births_of(load + nan, false, {.num_warps = warps}), "12 NaN; ");
+    }
+    const std::string infinity = "big = a * 1e30\n    c = tl.dot(big, big)\n    tl.store(y + at, c)";
+    EXPECT_EQ(births_of(load + infinity, true, {.num_warps = warps}), "12 infinity; ");
+    EXPECT_EQ(births_of(load + infinity, false, {.num_warps = warps}), "");
+  }
+}
+
+TEST(Warnings, OfNansThatNobodyUses) {
+  EXPECT_EQ(births_of("tl.store(y + i, tl.where(v > 0, tl.log(v), 0.0))"), "");
+  EXPECT_EQ(births_of("tl.store(y + i, tl.where(v < 0, tl.log(v), 0.0))"), "8 NaN; ");
+  EXPECT_EQ(births_of("tl.store(y + i, tl.log(v), mask=v > 0)"), "");
+  EXPECT_EQ(births_of("tl.store(y + i, tl.where(v > 0, v, float('nan')))"), "");
+  EXPECT_EQ(births_of("tl.store(y + i, tl.sin(v) + tl.exp(v) + tl.sqrt(-v) + tl.math.pow(v, 3.0) + v % 3.0)"), "");
+}
+
+TEST(Warnings, OfInfinitiesWhereTheyAreBorn) {
+  for (const char* value :
+       {"v / (v + 2)", "tl.exp(-v * 1000)", "tl.log(v + 2)", "v * -1e38 * 10", "v.to(tl.float16) * 60000",
+        "(v * 40000).to(tl.float16)", "tl.rsqrt(v + 2)", "libdevice.exp10(-v * 30)"}) {
+    SCOPED_TRACE(value);
+    EXPECT_EQ(births_of(fmt::format("tl.store(y + i, ({}).to(tl.float32))", value), true), "8 infinity; ");
+    EXPECT_EQ(births_of(fmt::format("tl.store(y + i, ({}).to(tl.float32))", value)), "");
+  }
+  EXPECT_EQ(births_of("w = tl.where(i < 100, v, float('-inf'))\n    e = tl.exp(w - tl.max(w, 0))\n"
+                      "    tl.store(y + i, e / tl.sum(e, 0))",
+                      true),
+            "");
 }
 
 TEST(Warnings, OfNansWhereTheyAreBorn) {

@@ -212,7 +212,7 @@ TEST(Debug, TheOrderOfThreadsFollowsFromTheEnvironment) {
   const std::string before = check ? check : "";
   setenv("TEGULA_EMULATOR_CHECK", "nans", 1);
   EXPECT_EQ(message_of<DeviceError>([] { make_emulator(); }),
-            "TEGULA_EMULATOR_CHECK is 'nans', expected '1', 'nan' or '0'");
+            "TEGULA_EMULATOR_CHECK is 'nans', expected '1', 'nan', 'inf' or '0'");
   setenv("TEGULA_EMULATOR_CHECK", before.c_str(), 1);
 }
 
