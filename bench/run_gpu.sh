@@ -11,6 +11,7 @@
 #   TIME_LIMIT      seconds for everything (520)
 #   JOBS            tests, or programs under compute-sanitizer, that run at a time (a quarter of the processors)
 #   TEGULA_DEVICE   gpu (default) or emulator, as the library takes it
+#   SANITIZE_TOOLS  tools of compute-sanitizer ("memcheck racecheck synccheck initcheck")
 #   SANITIZE        what runs under compute-sanitizer: program:filter, program:filter, ... (filter: of GoogleTest)
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -172,7 +173,8 @@ run_sanitizer() {
   local sanitizer entry name filter program tool limit status seconds result log
   sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
   [ -x "$sanitizer" ] || { row sanitizer MISSING 0 "no compute-sanitizer"; return; }
-  local work=()
+  local work=() tools
+  read -ra tools <<<"${SANITIZE_TOOLS:-memcheck racecheck synccheck initcheck}"
   if [ -n "${SANITIZE:-}" ]; then
     IFS=', ' read -ra work <<<"$SANITIZE"
   else
@@ -186,10 +188,10 @@ run_sanitizer() {
       esac
     done
   fi
-  limit=$(($(seconds_left 400) * JOBS / (2 * ${#work[@]})))
+  limit=$(($(seconds_left 400) * JOBS / (${#tools[@]} * ${#work[@]})))
   [ $limit -ge 5 ] || { row sanitizer "NO TIME" 0 ""; return; }
   mkdir -p "$scratch/sanitizer"
-  for tool in memcheck racecheck; do
+  for tool in "${tools[@]}"; do
     for entry in "${work[@]}"; do
       name=${entry%%:*} filter=${entry#*:}
       program=$(find_program "$name" tests)

@@ -71,6 +71,15 @@ TEST_F(Command, RunSaysWhatIsWrong) {
   EXPECT_HAS(error(arrays + "--arg n=9 --target sm_80", 2), "--target is for --device=emulator");
 }
 
+TEST_F(Command, EmptyArraysAreUnwritten) {
+  const std::string scale = "run add.py::scale --arg factor=2.0 --arg n=4 --constexpr BLOCK=4 --check ";
+  EXPECT_EQ(tegula(scale + "--zeros x=f32[4]").status, 0);
+  const Result r = tegula(scale + "--empty x=f32[4]");
+  EXPECT_EQ(r.status, 3);
+  EXPECT_HAS(r.err, "(argument 'x'), that nobody has written\n  at add.py:15:");
+  EXPECT_HAS(tegula(scale + "--empty x=f33[4]").err, "--empty: 'f33[4]' is no array type");
+}
+
 // Standard output is JSON alone, whatever the kernel prints, also where the launch fails.
 TEST_F(Command, JsonHasWhatTheKernelPrints) {
   write("prints.py",

@@ -39,6 +39,7 @@ void LaunchTexts::add_options(CLI::App& app) {
   repeated("--in", in, "NAME=FILE.npy: an array from a file");
   repeated("--random", random, "NAME=TYPE[SHAPE]: an array of random numbers, x_ptr=f32[64,1024]");
   repeated("--zeros", zeros, "NAME=TYPE[SHAPE]: an array of zeros");
+  repeated("--empty", empty, "NAME=TYPE[SHAPE]: an array that nobody has written, which --check finds reads of");
   repeated("--arg", scalars, "NAME=NUMBER: a scalar; None for no array");
   repeated("--constexpr", constexprs, "NAME=VALUE of a compile-time argument");
   add_source_options(app, globals, import_folders);
@@ -88,6 +89,12 @@ LaunchValues::LaunchValues(const LaunchTexts& o, const Kernel& kernel) : takes_t
     auto [name, type] = split_assignment(text, "--zeros");
     add(name, text).array = wanted_array(type, "--zeros");
   }
+  for (const std::string& text : o.empty) {
+    auto [name, type] = split_assignment(text, "--empty");
+    LaunchValue& value = add(name, text);
+    value.array = wanted_array(type, "--empty");
+    value.is_written = false;
+  }
   for (const std::string& text : o.scalars) {
     auto [name, number] = split_assignment(text, "--arg");
     auto scalar = parse_scalar(number);
@@ -121,7 +128,7 @@ std::vector<Arg> LaunchValues::upload(Device& device, const Kernel& kernel) {
     if (v.scalar) {
       args.push_back(*v.scalar);
     } else {
-      v.buffer = Buffer(device, v.array->bytes);
+      v.buffer = v.is_written ? Buffer(device, v.array->bytes) : Buffer(device, v.array->bytes.size());
       args.push_back(Arg::pointer(v.buffer.address(), v.array->elem, v.buffer.bytes()));
     }
   }

@@ -18,13 +18,14 @@ namespace tegula::cli {
 struct LaunchTexts {
   std::string device;
   std::string target;
-  std::vector<std::string> in, random, zeros, scalars, constexprs, globals, import_folders;
+  std::vector<std::string> in, random, zeros, empty, scalars, constexprs, globals, import_folders;
   uint64_t seed = 0;
   bool check = false;        ///< by the emulator, which looks for races too
   bool takes_types = false;  ///< an array may be told by its type alone, --arg x='*f32'
   LaunchOptions options;
 
-  /// Adds --in, --random, --zeros, --arg, --constexpr, --global, --device, --target, --seed, and add_launch_options().
+  /// Adds --in, --random, --zeros, --empty, --arg, --constexpr, --global, --device, --target, --seed, and
+  /// add_launch_options().
   void add_options(CLI::App& app);
 };
 
@@ -34,6 +35,7 @@ extern const char* const kLaunchHelp;
 /// A launch argument: an array in device memory, or a scalar.
 struct LaunchValue {
   std::optional<Array> array;
+  bool is_written = true;  ///< the array, ahead of the launch
   Buffer buffer;
   std::optional<Arg> scalar;
 };

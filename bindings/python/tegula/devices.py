@@ -68,6 +68,10 @@ class Device:
         """A copy of a numpy array, or of anything with __array_interface__, in the device's memory."""
         return DeviceArray(self, source)
 
+    def empty(self, shape, dtype):
+        """An array in the device's memory that nobody has written: the emulator's checks find reads of it."""
+        return DeviceArray._unwritten(self, (shape, ) if isinstance(shape, int) else tuple(shape), dtype)
+
     def synchronize(self, stream=None):
         """Waits for the work on a stream."""
         check(lib.tegula_device_synchronize(self._handle, stream))
@@ -83,7 +87,8 @@ def device_at(place):
 
 
 class DeviceArray:
-    """Elements in a device's memory, in row-major order, for those without torch. Made by Device.array()."""
+    """Elements in a device's memory, in row-major order, for those without torch. Made by Device.array() and
+    Device.empty()."""
 
     def __init__(self, device, source):
         self._handle = None
@@ -93,11 +98,24 @@ class DeviceArray:
             raise TypeError(f"an array of type {interface['typestr']!r}; supported are {SUPPORTED}")
         if interface.get("strides") is not None:
             raise TypeError("the array is not contiguous; pass a contiguous copy")
-        self.device, self.dtype, self.shape = device, found, tuple(interface["shape"])
-        self.nbytes = found.itemsize * math.prod(self.shape)
+        self._allocate(device, tuple(interface["shape"]), found)
+        check(lib.tegula_buffer_upload(self._handle, 0, interface["data"][0], self.nbytes, None))
+
+    @classmethod
+    def _unwritten(cls, device, shape, dtype):
+        found = dtype_of(dtype)
+        if found is None:
+            raise TypeError(f"{dtype!r} is no dtype; supported are {SUPPORTED}")
+        array = cls.__new__(cls)
+        array._allocate(device, shape, found)
+        return array
+
+    def _allocate(self, device, shape, dtype):
+        self._handle = None
+        self.device, self.dtype, self.shape = device, dtype, shape
+        self.nbytes = dtype.itemsize * math.prod(shape)
         self._handle = make(lib.tegula_buffer_create, device._handle, self.nbytes)
         self.address = lib.tegula_buffer_address(self._handle)
-        check(lib.tegula_buffer_upload(self._handle, 0, interface["data"][0], self.nbytes, None))
 
     def copy_to(self, target):
         """Copies all elements into a contiguous array of the host's, as large as this one. Waits for them."""

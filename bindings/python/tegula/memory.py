@@ -1,5 +1,6 @@
 """What is known of the memory of an array: where it begins, how far it reaches, whether it may be written."""
 
+import itertools
 import math
 
 from .dtypes import dtype_of
@@ -67,6 +68,29 @@ def reach_of(x):
         storage = x.untyped_storage()
         return storage.data_ptr(), storage.nbytes()
     return extent_of(x)
+
+
+MOST_RUNS = 4096
+
+
+def runs_of(x):
+    """[(first address, bytes)] of the memory that an array's elements take, neighbours together: without the gaps between the
+    rows of a view. What they span where that would be many; of a tensor all that it is a view of."""
+    whole = [run for run in (reach_of(x), ) if run[1]]
+    x = array_of(x)
+    size, item, shape, strides, address = elements_of(x)
+    if strides is None or size == 0 or is_tensor(x):
+        return whole
+    axes = sorted((abs(s), n) for n, s in zip(shape, strides) if n > 1 and s)
+    run = item
+    while axes and axes[0][0] <= run:
+        stride, n = axes.pop(0)
+        run += (n - 1) * stride
+    if math.prod(n for _, n in axes) > MOST_RUNS:
+        return whole
+    first = address + sum((n - 1) * s for n, s in zip(shape, strides) if s < 0)
+    begins = [first + sum(at) for at in itertools.product(*(range(0, n * s, s) for s, n in axes))]
+    return [(begin, run) for begin in begins]
 
 
 def is_read_only(x):

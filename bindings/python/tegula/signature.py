@@ -3,6 +3,7 @@
 import ctypes
 import difflib
 import operator
+import os
 
 from .arguments import find_handler, handlers, is_memory, words_of
 from .devices import Device, device_at, raise_places
@@ -10,7 +11,7 @@ from .dtypes import INT
 from .errors import IsTuple, Wrong
 from .image import Param
 from .library import check, lib
-from .memory import array_of, elements_of, extent_of, is_read_only, reach_of
+from .memory import array_of, elements_of, extent_of, is_read_only, reach_of, runs_of
 from .plans import ALL_OPTIONS, WITHOUT_EFFECT, Call, Plan
 from .structs import ConstexprStruct, OptionsStruct, ParamStruct
 from .torch_support import current_stream, is_tensor, stream_of, torch_tags, torch_types
@@ -212,8 +213,11 @@ class Signature:
     def _add_extents(self, plan, runtime, words, call):
         """How far memory reaches: for the emulator, which checks accesses, for tuning and for hooks."""
         if call.device.is_emulator:
-            call.ranges = [(begin, size) for begin, size in (reach_of(x) for x, tag in zip(runtime, words[::3])
-                                                             if is_memory(tag)) if size]
+            checks = os.environ.get("TEGULA_EMULATOR_CHECK", "0") not in ("", "0")
+            call.ranges = [
+                run for x, tag in zip(runtime, words[::3]) if is_memory(tag)
+                for run in (runs_of(x) if checks else (reach_of(x), )) if run[1]
+            ]
             self._refuse_read_only(plan, runtime, words, call)
         elif self._sized and not self._is_hooked:
             for i, (name, x) in enumerate(zip(plan.runtime_names, runtime)):

@@ -2,14 +2,16 @@
 
 import contextlib
 import io
+import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
 import unittest
 
-from tegula_cases import main, np, program, softmax, tegula, torch
+from tegula_cases import SOURCE, main, np, program, softmax, tegula, torch
 
 DTYPES = [
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"
@@ -353,6 +355,51 @@ def kernel(outs, m, SCALE: tl.constexpr, n):
             program.add[(2, )](Strided(out), Strided(x[:40]), None, 50, BLOCK=32)
         with self.assertRaisesRegex(TypeError, "Bare has neither shape nor stride\\(\\), which tell what"):
             program.add[(2, )](Bare(out), x, None, 50, BLOCK=32)
+
+    # What lies between the elements of a view belongs to no array of the launch, unless another one has it.
+    def test_gaps_of_views(self):
+        whole = np.zeros((8, 16), np.float32)
+        for view, runs in ((whole, 1), (whole[:, :10], 8), (whole[:, 15:], 8), (whole[2:4], 1), (whole.T, 1),
+                           (whole[::-1], 1), (whole[::2, ::-1], 4), (whole[1], 1), (np.zeros(512)[::2], 256), (np.zeros(
+                               (3, 0)), 0), (np.broadcast_to(whole[0], (4, 16)), 1), (np.zeros((99999, 2))[:, :1], 1)):
+            self.assertEqual(len(tegula.memory.runs_of(view)), runs)
+        base = whole.__array_interface__["data"][0]
+        self.assertEqual(tegula.memory.runs_of(whole[6:, 2:6]), [(base + 6 * 64 + 8, 16), (base + 7 * 64 + 8, 16)])
+        text = """import sys
+import numpy as np, tegula
+program = tegula.parse('''import triton
+import triton.language as tl
+@triton.jit
+def k(x, y, COLUMNS: tl.constexpr):
+    m = tl.arange(0, 8)[:, None] * 16
+    c = tl.arange(0, 16)[None, :]
+    tl.store(x + m + c, 1.0, mask=c < COLUMNS)
+''', 'k.py')
+whole = np.zeros((8, 16), np.float32)
+program.k[(1, )](whole[:, :10], whole[:, 10:] if len(sys.argv) > 2 else None, COLUMNS=int(sys.argv[1]))
+"""
+
+        def error(check, *arguments):
+            environment = {**os.environ, "TEGULA_DEVICE": "emulator", "TEGULA_EMULATOR_CHECK": check,
+                           "PYTHONPATH": str(SOURCE / "bindings" / "python")}
+            return subprocess.run([sys.executable, "-c", text, *arguments],
+                                  capture_output=True,
+                                  text=True,
+                                  env=environment).stderr
+
+        self.assertEqual(error("1", "10"), "")
+        self.assertRegex(
+            error("1", "11"), "out-of-bounds write of 4 bytes .*, 0 bytes past the end of a 40-byte allocation "
+            "\\((a row of )?argument 'x'\\)")
+        self.assertEqual(error("1", "16", "both"), "")
+
+    # Nobody has written it, so that reads of it are found.
+    def test_empty_arrays(self):
+        out = tegula.Device.emulator().empty((2, 3), np.int16)
+        self.assertEqual((out.shape, out.nbytes, out.dtype.name), ((2, 3), 12, "int16"))
+        self.assertEqual(tegula.Device.emulator().empty(5, np.float32).shape, (5, ))
+        with self.assertRaisesRegex(TypeError, "'thing' is no dtype; supported are bool"):
+            tegula.Device.emulator().empty(5, "thing")
 
     def test_device_arrays(self):
         for device in {tegula.Device.emulator(), tegula.Device.emulator("sm_80"), tegula.Device.default()}:
