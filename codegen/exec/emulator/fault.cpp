@@ -285,6 +285,7 @@ class Describer {
 
   /// Each row of an array of the host's is a range of its own where there are gaps between them.
   std::string argument_into(const Range& range) const {
+    const bool is_host = range.end > range.begin && !memory_.allocated_bytes(range.begin);
     uint64_t nearest = 0;
     const std::string* name = nullptr;
     for (size_t i = 0; i < image_.params.size(); ++i) {
@@ -292,8 +293,7 @@ class Describer {
       uint64_t value;
       std::memcpy(&value, args_[i], sizeof value);
       if (range.contains(value, 1)) return fmt::format(" (argument '{}')", image_.params[i].name);
-      if (!memory_.allocated_bytes(range.begin) && value < range.begin && range.begin - value < kNearArgument &&
-          value >= nearest)
+      if (is_host && value < range.begin && range.begin - value < kNearArgument && value >= nearest)
         nearest = value, name = &image_.params[i].name;
     }
     return name ? fmt::format(" (a row of argument '{}')", *name) : "";

@@ -133,16 +133,24 @@ void Worker::yield(Where where) {
 }
 
 /// The thread passes on its turn. Where every cluster under way has a thread that has done so again and again while
-/// nothing changed, they may wait for programs that have not begun.
+/// nothing changed, they may wait for programs that have not begun; also where threads do so for long, since a program
+/// may count how often it has looked.
 void Worker::note_turn() {
-  constexpr uint32_t kAgain = 16;
+  constexpr uint32_t kAgain = 16, kForLong = 4096;
   Fiber& fiber = *current_;
+  if (yields_ - begun_at_ > kForLong * fibers_.size()) {
+    begun_at_ = yields_;
+    return want_further();
+  }
   if (fiber.waits_since != changes_) fiber.waits_since = changes_, fiber.turns = 0;
   Cluster& cluster = *fiber.program->cluster;
   if (++fiber.turns < kAgain || cluster.waits_since == changes_) return;
   cluster.waits_since = changes_;
   if (waits_since_ != changes_) waits_since_ = changes_, waiting_ = 0;
-  if (++waiting_ < active_) return;
+  if (++waiting_ == active_) want_further();
+}
+
+void Worker::want_further() {
   launch_->waited.store(true, std::memory_order_relaxed);
   wants_further_ = launch_->resident.load(std::memory_order_relaxed) < launch_->most_programs;
 }
@@ -154,6 +162,7 @@ void Worker::step_aside() {
 }
 
 void Worker::leave() {
+  wants_further_ = false;
   switch_to(&main_);
   __builtin_unreachable();
 }
@@ -475,6 +484,7 @@ void Worker::run(Launch& launch) {
   launch_ = &launch;
   fault_ = {};
   steps_ = 0;
+  begun_at_ = yields_;
   if (launch.check_races && !kept_races_) kept_races_ = std::make_unique<Races>();
   races_ = launch.check_races ? kept_races_.get() : nullptr;
   if (races_) races_->begin(launch);

@@ -386,6 +386,7 @@ class Worker {
   void go_on();
   void step_aside();
   void note_turn();
+  void want_further();
   void switch_to(Fiber* next);
   /// What a fiber does first when it runs (again): keeps what is to be known of the one that was left.
   static void entered(Fiber& self, boost::context::detail::transfer_t from);
@@ -418,6 +419,7 @@ class Worker {
   ReadyQueue ready_;
   uint64_t random_ = 0;  ///< state of the generator; 0: in order
   uint64_t ticks_ = 0, yields_ = 0, steps_ = 0;
+  uint64_t begun_at_ = 0;  ///< yields when the launch, or further programs, began
 
   std::unique_ptr<Races> kept_races_;  ///< made when first asked for
   Races* races_ = nullptr;             ///< in this launch

@@ -67,7 +67,7 @@ class KeptCode : public testing::Test {
         .folder = folder_, .max_bytes = 1 << 24, .warn = [this](auto& text) { warnings_.push_back(text); }});
   }
   std::unique_ptr<JitKernel> found_by_a_new_process(Tier tier) {
-    jits_.push_back(std::make_unique<Jit>(false, false, false, cache()));
+    jits_.push_back(std::make_unique<Jit>(false, false, Births(), cache()));
     return jits_.back()->find(image_, target_, tier);
   }
   std::vector<int> results(bool optimised) {
@@ -142,7 +142,7 @@ TEST_F(KeptCode, DamagedEntriesAreMadeAgain) {
 
 // Bytes that the digest does not guard.
 TEST_F(KeptCode, PartsOfCodeAreNoCode) {
-  Jit jit(false, false, false, cache());
+  Jit jit(false, false, Births(), cache());
   const auto kernel = jit.compile(image_, target_, Tier::Quick);
   const std::string whole = to_bytes("", *kernel);
   auto readable = [](const std::string& bytes) {
@@ -153,7 +153,7 @@ TEST_F(KeptCode, PartsOfCodeAreNoCode) {
   EXPECT_FALSE(readable(whole + '\0'));
   for (size_t bytes = 0; bytes < whole.size(); ++bytes) ASSERT_FALSE(readable(whole.substr(0, bytes))) << bytes;
   // The same from a process where everything lies elsewhere.
-  const auto again = Jit(false, false, false, cache()).find(image_, target_, Tier::Quick);
+  const auto again = Jit(false, false, Births(), cache()).find(image_, target_, Tier::Quick);
   ASSERT_NE(again, nullptr);
   EXPECT_EQ(to_bytes("", *again), whole);
 }

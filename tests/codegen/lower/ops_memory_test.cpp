@@ -343,7 +343,7 @@ TEST(Memory, KeepsTheOrderOfAProgram) {
       // Behind a loop, whose iterations store to different addresses or to one.
       {"for k in range(8):\n    tl.store(z + 8 * k + tl.arange(0, 8), 7)\ntl.store(z + 63 - tl.arange(0, 64), 5)",
        [](int i) { return i < 64 ? 5 : i; }},
-      {"for k in range(8):\n    tl.store(z + k + tl.arange(0, 2), k)\ntl.store(z + 8 - tl.arange(0, 8), 5)\n"
+      {"for k in range(8):\n    tl.store(z + k + tl.arange(0, 2), 7)\ntl.store(z + 8 - tl.arange(0, 8), 5)\n"
        "tl.store(z, 6)",
        [](int i) { return i == 0  ? 6
                           : i < 9 ? 5
