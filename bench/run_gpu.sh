@@ -11,7 +11,7 @@
 #   TIME_LIMIT      seconds for everything (520)
 #   JOBS            tests, or programs under compute-sanitizer, that run at a time (a quarter of the processors)
 #   TEGULA_DEVICE   gpu (default) or emulator, as the library takes it
-#   SANITIZE_TOOLS  tools of compute-sanitizer ("memcheck racecheck synccheck initcheck")
+#   SANITIZE_TOOLS  tools of compute-sanitizer ("memcheck racecheck"; synccheck and initcheck: docs/debugging.md)
 #   SANITIZE        what runs under compute-sanitizer: program:filter, program:filter, ... (filter: of GoogleTest)
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -174,7 +174,7 @@ run_sanitizer() {
   sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
   [ -x "$sanitizer" ] || { row sanitizer MISSING 0 "no compute-sanitizer"; return; }
   local work=() tools
-  read -ra tools <<<"${SANITIZE_TOOLS:-memcheck racecheck synccheck initcheck}"
+  read -ra tools <<<"${SANITIZE_TOOLS:-memcheck racecheck}"
   if [ -n "${SANITIZE:-}" ]; then
     IFS=', ' read -ra work <<<"$SANITIZE"
   else
