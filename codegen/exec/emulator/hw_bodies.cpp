@@ -404,7 +404,6 @@ void emu_check(uint32_t failed, uint32_t number, uint64_t, uint32_t site, uint32
   fault.kind = Fault::Assert;
   fault.address = number;
   fault.thread = worker.fiber().thread;
-  fault.element = worker.fiber().program->failed_elements[fault.thread];
   fault.where = {site, place};
   worker.abandon(fault);
 }

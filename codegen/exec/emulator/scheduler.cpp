@@ -168,8 +168,10 @@ void Worker::leave() {
 }
 
 void Worker::abandon(const Fault& fault) {
-  const Program& program = *current_->program;
+  Program& program = *current_->program;
   fault_ = fault;
+  // Taken over here, as nothing on the stack of a fiber that is left is freed.
+  if (fault.kind == Fault::Assert) fault_.element = program.failed_elements[fault.thread];
   fault_.x = program.x, fault_.y = program.y, fault_.z = program.z;
   fault_.program = program.number;
   fault_.block = program.block;
