@@ -166,6 +166,20 @@ def comes_behind_its_like(memory, function, at, gives):
     return behind
 
 
+class Unknown:
+    """What an atomic operation gives where its order with others is not known: to use it leaves the kernel undecided."""
+
+    __array_ufunc__ = None
+
+    def __getattr__(self, name):
+        raise Undecided("what atomic operations of one kind left to each other")
+
+
+for operator in "add sub mul truediv floordiv mod and or xor lshift rshift lt le gt ge eq ne neg invert getitem".split():
+    for reflected in "", "r":
+        setattr(Unknown, f"__{reflected}{operator}__", lambda self, *_: self.used)
+
+
 def atomic(function):
     """Of integers, and of floats whose sums are exact: the order is not known. Gives what was there where no element is
     accessed twice."""
@@ -173,7 +187,7 @@ def atomic(function):
     def apply(pointer, value, mask=None, sem=None, scope=None):
         memory = pointer.memory
         at, keep = pointer.under(mask)
-        old = None
+        old = Unknown()
         gives = memory.slack is None and np.unique(at).size == at.size
         if not comes_behind_its_like(memory, function, at if keep is None else at[keep], gives) and gives:
             old = Tile(memory.type, memory.value[at if keep is None else np.where(keep, at, 0)])
