@@ -15,8 +15,8 @@
 //
 // The language orders what a program does in memory. So all that a program writes must be divided, and rows must not
 // write what other rows access: bases of what is written are those of no other access, unless it has the very same
-// pointers, divided alike, and stands in no loop. Programs that order memory, that print, assert, or multiply matrices
-// stay as they are.
+// pointers, none of which occurs twice, divided alike, and stands in no loop. Programs that order memory, that print,
+// assert, or multiply matrices stay as they are.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -27,6 +27,7 @@
 #include "codegen/analysis/global_order.h"
 #include "codegen/analysis/op_cost.h"
 #include "codegen/analysis/pointer_base.h"
+#include "codegen/analysis/repeated_addresses.h"
 #include "codegen/passes/axis_classes.h"
 #include "codegen/passes/index_parts.h"
 #include "codegen/passes/passes.h"
@@ -89,6 +90,7 @@ std::optional<Pairs> find_pairs(const std::vector<Access>& accesses) {
     for (const Access& b : accesses) {
       if (a.op == b.op || (a.base && b.base && a.base != b.base)) continue;
       if (a.op->operands[0] != b.op->operands[0] || a.in_loop || b.in_loop) return std::nullopt;
+      if (may_repeat(a.op->operands[0])) return std::nullopt;
       pairs.emplace_back(a.op, b.op);
     }
   }
