@@ -57,7 +57,7 @@ bool runs_alike_in_blocks(const Op& op) {
 
 bool meets_other_blocks(const Op& op, const std::unordered_map<const Value*, int>& uses) {
   if (op.opcode == Opcode::Barrier || op.opcode == Opcode::ExchangeBlocks) return true;
-  return op.opcode == Opcode::AtomicRmw && !op.get(attr::per_block) && uses.contains(op.result());
+  return is_by_owners(op) && !is_per_block(op) && uses.contains(op.result());
 }
 
 }  // namespace tegula

@@ -15,7 +15,7 @@ bool same_in_blocks(const ir::Value* scalar);
 bool runs_alike_in_blocks(const ir::Op& op);
 
 /// Whether the op waits for threads of other blocks, or they for it, so that all threads of the cluster must reach it:
-/// barriers, exchanges, and atomic operations whose results all blocks use.
+/// barriers, exchanges, and atomic operations and loads of owners whose results all blocks use.
 bool meets_other_blocks(const ir::Op& op, const std::unordered_map<const ir::Value*, int>& uses);
 
 }  // namespace tegula

@@ -130,8 +130,9 @@ bool crosses_blocks(const ir::Op& op, int num_ctas) {
   switch (op.opcode) {
     case ir::Opcode::Reduce:
       return from.layout && !bits_along(*from.layout, Dim::Block, int(op.get(ir::attr::axis))).empty();
+    case ir::Opcode::Load:
     case ir::Opcode::AtomicRmw:
-      return !op.get(ir::attr::per_block) &&
+      return ir::is_by_owners(op) && !ir::is_per_block(op) &&
              (!to.layout || !to.layout->in_bits(Dim::Block) || to.layout->free_mask(Dim::Block));
     case ir::Opcode::ExpandDims:
     case ir::Opcode::Broadcast:

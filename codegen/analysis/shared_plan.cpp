@@ -363,13 +363,12 @@ int64_t scratch_bytes(const ir::Op& op) {
       return op.get(ir::attr::instruction).empty() ? 0 : family_of(op).scratch_bytes(op);
     case ir::Opcode::Histogram:
       return op.result()->type.num_elements() * element_bytes(op.result()->type);
-    case ir::Opcode::AtomicRmw: {
-      // Owners of an element hand the old value to the threads that hold copies of it.
+    default: {
+      if (!ir::is_by_owners(op)) return 0;
+      // Owners of an element pass the value found to the threads that hold copies of it.
       const ir::Type& type = op.result()->type;
       return type.num_elements() * element_bytes(type);
     }
-    default:
-      return 0;
   }
 }
 
@@ -400,10 +399,9 @@ std::vector<Scratch> find_scratch(const ir::Func& func, ScratchSizes& sizes) {
     const int number = walked++;
     beside |= op.info().runs_beside();
     if (beside) return;
-    if (op.opcode == ir::Opcode::AtomicRmw) {
+    if (ir::is_by_owners(op)) {
       if (!uses) uses = ir::count_uses(func.body);
-      if (!uses->contains(op.result()) ||
-          !has_copies(op.result()->type, op.get(ir::attr::per_block) ? 1 : func.num_ctas()))
+      if (!uses->contains(op.result()) || !has_copies(op.result()->type, ir::is_per_block(op) ? 1 : func.num_ctas()))
         return;
     }
     if (const int64_t bytes = sizes.bytes(op))

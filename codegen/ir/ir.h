@@ -219,6 +219,14 @@ inline bool is_own_copy(const Op& op) { return op.opcode == Opcode::AsyncCopy &&
 /// Whether the op multiplies matrices, at once or beside the program.
 inline bool is_product(const Op& op) { return op.opcode == Opcode::Dot || op.opcode == Opcode::MmaStart; }
 
+/// Whether one of the threads that hold an element accesses memory, and passes what it finds to the others.
+inline bool is_by_owners(const Op& op) {
+  return op.opcode == Opcode::AtomicRmw || (op.opcode == Opcode::Load && op.get(attr::by_owners));
+}
+
+/// Whether each block of a cluster accesses elements of its own.
+inline bool is_per_block(const Op& op) { return op.has(attr::per_block) && op.get(attr::per_block); }
+
 /// Replaces every use of `from` within `scope`, regions included, with `to`.
 void replace_uses(Block& scope, Value* from, Value* to);
 /// The same for many values in one walk.

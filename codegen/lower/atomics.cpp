@@ -38,20 +38,6 @@ llvm::Value* operand(Lowering& l, const std::string& kind, const ir::Type& type,
   return l.b.CreateBitCast(x, l.b.getIntNTy(unsigned(x->getType()->getPrimitiveSizeInBits())));
 }
 
-/// Passes the old value from an element's owner to the threads that hold copies of it.
-Regs share(Lowering& l, const ir::Op& op, const Regs& owned, llvm::Value* owner) {
-  const ir::Type& type = op.result()->type;
-  const int bytes = std::max(1, type.bits() / 8);
-  auto address = [&](int r) {
-    llvm::Value* offset = l.b.CreateMul(l.linear_index(type, r), l.i32(bytes));
-    return l.b.CreateAdd(l.shared_address(l.shared.offset.at(&op)), offset);
-  };
-  l.before_exchange(op);
-  l.map_registers(type, [&](int r) { return l.store_for_exchange(op, address(r), {owned[r]}, owner), owned[r]; });
-  l.exchange_barrier(op);
-  return l.map_registers(type, [&](int r) { return l.load_shared(address(r), l.element_type(type), 1, op.loc)[0]; });
-}
-
 }  // namespace
 
 // A thread with several elements orders them all by one fence on either side, since on GPUs each operation that orders
@@ -91,7 +77,7 @@ void lower_AtomicRmw(Lowering& l, const ir::Op& op) {
     std::copy(part.begin(), part.end(), old.begin() + r);
   }
   if (fenced && sem != "release" && l.users.contains(op.result())) l.hw("fence", {}, fence);
-  if (owner && l.users.contains(op.result())) old = share(l, op, old, owner);
+  if (owner && l.users.contains(op.result())) old = l.pass_to_holders(op, old, owner);
   l.set(op.result(), std::move(old));
 }
 

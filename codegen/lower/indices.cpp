@@ -91,7 +91,7 @@ llvm::Value* Lowering::is_owner_in_cluster(const LinearLayout* layout) {
 }
 
 llvm::Value* Lowering::is_owner_of_access(const ir::Op& op, const LinearLayout* layout) {
-  return op.get(ir::attr::per_block) ? is_owner(layout) : is_owner_in_cluster(layout);
+  return ir::is_per_block(op) ? is_owner(layout) : is_owner_in_cluster(layout);
 }
 
 }  // namespace tegula::lower

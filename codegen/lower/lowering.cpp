@@ -525,6 +525,19 @@ void Lowering::store_for_exchange(const ir::Op& op, llvm::Value* address, llvm::
     store_shared(address, values, owner, op.loc);
 }
 
+Regs Lowering::pass_to_holders(const ir::Op& op, const Regs& owned, llvm::Value* owner) {
+  const ir::Type& type = op.result()->type;
+  const int bytes = std::max(1, type.bits() / 8);
+  auto address = [&](int r) {
+    llvm::Value* offset = b.CreateMul(linear_index(type, r), i32(bytes));
+    return b.CreateAdd(shared_address(shared.offset.at(&op)), offset);
+  };
+  before_exchange(op);
+  map_registers(type, [&](int r) { return store_for_exchange(op, address(r), {owned[r]}, owner), owned[r]; });
+  exchange_barrier(op);
+  return map_registers(type, [&](int r) { return load_shared(address(r), element_type(type), 1, op.loc)[0]; });
+}
+
 void Lowering::exchange_barrier(const ir::Op& op) {
   if (shared.across.contains(&op))
     cluster_barrier(op.loc);

@@ -182,6 +182,8 @@ class Lowering {
   void store_for_exchange(const ir::Op& op, llvm::Value* address, llvm::ArrayRef<llvm::Value*> values,
                           llvm::Value* owner);
   void exchange_barrier(const ir::Op& op);
+  /// The registers of all threads, as the elements' owners have found them (ir::is_by_owners()).
+  Regs pass_to_holders(const ir::Op& op, const Regs& owned, llvm::Value* owner);
   /// A counter that a thread steps through 0, 1, 2 and 3 in turn each time it executes this code.
   llvm::Value* next_turn();
   /// True in the thread that stores an element for an exchange.

@@ -268,17 +268,23 @@ void lower_Load(Lowering& l, const ir::Op& op) {
   for (int r = 0; r < n; r += width)
     if (first(r) == r) accesses.firsts.push_back(r);
   Regs words, out(n, nullptr);
+  llvm::Value* owner = op.get(ir::attr::by_owners) ? l.is_owner_of_access(op, type.layout.get()) : nullptr;
+  const auto loads = [&](int r) {
+    llvm::Value* exists = predicate(l, mask, r);
+    return owner ? l.b.CreateAnd(owner, exists) : exists;
+  };
   if (may_end_within(l, mask, width)) words = load_by_parts(l, op, accesses, fallback);
   const size_t words_each = words.size() / accesses.firsts.size();
   for (size_t i = 0; i < accesses.firsts.size(); ++i) {
     const int r = accesses.firsts[i];
     const Regs part =
         words_each ? l.unpack(llvm::ArrayRef(words).slice(i * words_each, words_each), l.element_type(type), width)
-                   : load_global(l, pointers[r], llvm::ArrayRef(fallback).slice(r, width), predicate(l, mask, r), op);
+                   : load_global(l, pointers[r], llvm::ArrayRef(fallback).slice(r, width), loads(r), op);
     std::copy(part.begin(), part.end(), out.begin() + r);
   }
   for (int r = 0; r < n; r += width)
     if (first(r) != r) std::copy_n(out.begin() + first(r), width, out.begin() + r);
+  if (l.shared.offset.contains(&op)) out = l.pass_to_holders(op, out, owner);
   l.set(op.result(), std::move(out));
 }
 

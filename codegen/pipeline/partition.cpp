@@ -71,7 +71,7 @@ std::set<const Op*> stored_before(const Op& loop, const std::vector<Op*>& copies
 bool uses_shared_ahead(const Op& op) {
   const auto uses = count_uses(*op.parent);
   const auto uses_it = [&](const Op& other) {
-    if (other.opcode == Opcode::AtomicRmw && !uses.contains(other.result())) return false;
+    if (is_by_owners(other) && !uses.contains(other.result())) return false;
     const auto is_room = [](const Value* v) {
       return v && v->type.is_place() && !(v->def && v->def->has(attr::barriers));
     };

@@ -98,6 +98,53 @@ TEST(WaitingPrograms, HaveTheirTurnsInAnyOrder) {
   }
 }
 
+// A volatile load is one number for all threads, whatever other programs store meanwhile: threads that part where the
+// program branches on it would wait for each other at the sum's barriers for ever. Also of a tile whose elements
+// several warps hold, where two blocks run a program, and behind a loop that waited for some time.
+TEST(WaitingPrograms, ThreadsAgreeOnVolatileLoads) {
+  const Program program = Program::parse(R"(import triton
+import triton.language as tl
+
+@triton.jit
+def kernel(flags, x, out):
+    i = tl.arange(0, 256)
+    if tl.program_id(0) == 0:
+        for k in range(9):
+            tl.atomic_add(flags + k % 4, 1)
+    else:
+        looked = 0
+        while (tl.load(flags) == 0) & (looked < 3):
+            looked += 1
+        for k in range(5):
+            scalar = tl.load(flags, volatile=True)
+            tile = tl.load(flags + tl.arange(0, 4), volatile=True)
+            if scalar + looked > 3:
+                tl.store(out + k, tl.sum(tl.load(x + i)))
+            if tl.sum(tile) > 5:
+                tl.store(out + 8 + k, tl.sum(tl.load(x + i)))
+            tl.store(out + 16 + k * 64 + tl.arange(0, 64), tl.zeros([64], tl.int32) + scalar)
+)",
+                                         "k.py");
+  for (const int num_ctas : {1, 2})
+    for (const int num_warps : {1, 4}) {
+      auto device = make_emulator({.threads = 1, .limit_s = 60});
+      for (const uint64_t seed : {1, 2, 3, 4, 5, 6, 7}) {
+        SCOPED_TRACE(fmt::format("num_ctas {}, num_warps {}, seed {}", num_ctas, num_warps, seed));
+        device->set_seed(seed);
+        Array<int> flags(*device, 4), x(*device, std::vector<int>(256, 1)), out(*device, 16 + 5 * 64);
+        const auto of = [](Array<int>& array) { return reinterpret_cast<int*>(array.address()); };
+        EXPECT_EQ(error_of([&] {
+                    program.kernel("kernel").launch(*device, {2}, {.num_warps = num_warps, .num_ctas = num_ctas},
+                                                    of(flags), of(x), of(out));
+                  }),
+                  "no error");
+        const std::vector<int> values = out.values();
+        for (size_t k = 0; k < 16; ++k) EXPECT_TRUE(values[k] == 0 || values[k] == 256) << values[k];
+        for (size_t k = 16; k < values.size(); ++k) EXPECT_EQ(values[k], values[16 + (k - 16) / 64 * 64]) << k;
+      }
+    }
+}
+
 TEST(WaitingPrograms, ReportsSayWhereEachStands) {
   const Program program = Program::parse(R"(import triton
 import triton.language as tl
