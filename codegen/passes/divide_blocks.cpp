@@ -222,6 +222,9 @@ class Divider {
     const bool divided = !op.results.empty() && parts_.contains(op.result());
     const bool shorter = !op.results.empty() && lost_.contains(op.result());
     switch (op.opcode) {
+      case Opcode::Load:
+        if (!is_by_owners(op)) return;
+        [[fallthrough]];
       case Opcode::Store:
       case Opcode::AtomicRmw:
         if (parts_.contains(op.operand(0)) || lost_.contains(op.operand(0))) op.set(attr::per_block, true);

@@ -145,6 +145,37 @@ def kernel(flags, x, out):
     }
 }
 
+// Blocks that divide the rows of a product have rows of other tiles of their own, too.
+TEST(WaitingPrograms, EachBlockLoadsItsOwnRows) {
+  const Program program = Program::parse(R"(import triton
+import triton.language as tl
+
+@triton.jit
+def kernel(x, a, out, product):
+    i = tl.arange(0, 64)
+    k = tl.arange(0, 16)
+    v = tl.load(x + i, volatile=True)
+    sums = tl.dot(tl.load(a + i[:, None] * 16 + k[None, :]), tl.load(a + i[None, :] * 16 + k[:, None]))
+    tl.store(out + i, v)
+    tl.store(product + i[:, None] * 64 + i[None, :], sums + v[:, None])
+)",
+                                         "k.py");
+  for (const int num_warps : {1, 4}) {
+    auto device = make_emulator();
+    std::vector<float> numbers(64);
+    std::iota(numbers.begin(), numbers.end(), 1.0f);
+    Array<float> x(*device, numbers), out(*device, 64), product(*device, 64 * 64);
+    Array<float16> a(*device, std::vector<float16>(64 * 16, float16(1.0f)));
+    program.kernel("kernel").launch(
+        *device, {1}, {.num_warps = num_warps, .num_ctas = 4}, reinterpret_cast<float*>(x.address()),
+        reinterpret_cast<float16*>(a.address()), reinterpret_cast<float*>(out.address()),
+        reinterpret_cast<float*>(product.address()));
+    EXPECT_EQ(out.values(), numbers);
+    const std::vector<float> values = product.values();
+    for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], 16 + numbers[i / 64]) << i;
+  }
+}
+
 TEST(WaitingPrograms, ReportsSayWhereEachStands) {
   const Program program = Program::parse(R"(import triton
 import triton.language as tl
