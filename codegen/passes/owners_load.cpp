@@ -3,9 +3,9 @@
 //   %c = load %flag {volatile}       becomes      %c = load %flag {by_owners, volatile}
 //   if %c > 1 { ... a barrier ... }
 //
-// A volatile load tells what stands in memory now, and threads that hold the same element load one after the other: they
-// may get different numbers, part where the program branches on them, and wait for each other for ever at a barrier. One
-// thread loads then and passes the number to the others, as with atomic operations.
+// A volatile load tells what stands in memory now, and threads that hold the same element load one after the other:
+// they may get different numbers, part where the program branches on them, and wait for each other for ever at a
+// barrier. One thread loads then and passes the number to the others, as with atomic operations.
 //
 // A loop that only waits keeps its loads: `while tl.load(flag, volatile=True) == 0: pass`. Its threads may leave it one
 // after the other, as nothing but the end of the loop follows from what they have loaded.
@@ -20,8 +20,8 @@ using namespace ir;
 
 namespace {
 
-/// Whether nothing follows from the loop but that it ends, and no thread of it waits for another one: all its values are
-/// scalars, which each thread computes by itself.
+/// Whether nothing follows from the loop but that it ends, and no thread of it waits for another one: all its values
+/// are scalars, which each thread computes by itself.
 bool only_waits(const Op& loop, const std::unordered_map<const Value*, int>& uses) {
   const auto is_used = [&](const auto& value) { return uses.contains(value.get()); };
   if (std::ranges::any_of(loop.results, is_used)) return false;

@@ -166,10 +166,10 @@ def kernel(x, a, out, product):
     std::iota(numbers.begin(), numbers.end(), 1.0f);
     Array<float> x(*device, numbers), out(*device, 64), product(*device, 64 * 64);
     Array<float16> a(*device, std::vector<float16>(64 * 16, float16(1.0f)));
-    program.kernel("kernel").launch(
-        *device, {1}, {.num_warps = num_warps, .num_ctas = 4}, reinterpret_cast<float*>(x.address()),
-        reinterpret_cast<float16*>(a.address()), reinterpret_cast<float*>(out.address()),
-        reinterpret_cast<float*>(product.address()));
+    program.kernel("kernel").launch(*device, {1}, {.num_warps = num_warps, .num_ctas = 4},
+                                    reinterpret_cast<float*>(x.address()), reinterpret_cast<float16*>(a.address()),
+                                    reinterpret_cast<float*>(out.address()),
+                                    reinterpret_cast<float*>(product.address()));
     EXPECT_EQ(out.values(), numbers);
     const std::vector<float> values = product.values();
     for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], 16 + numbers[i / 64]) << i;
