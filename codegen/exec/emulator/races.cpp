@@ -219,13 +219,24 @@ bool Races::conflicts(const Slot& before, const Access_& now, uint8_t bytes) con
   return before.program != now.program.clocks.id && (before.program_only || now.order.program_only);
 }
 
+/// That an access may race with others which a later one at the same place does not race with: a plain one with atomic
+/// operations that the program's own atomic operation behind it does not order.
+bool Races::lies_beneath(const Slot& before, const Slot& now) { return now.strong && !before.strong; }
+
+/// That whatever races with the access before races with this one, too.
+bool Races::is_past(const Slot& before, const Slot& slot, const Access_& now) const {
+  return is_ordered(before, now) && !lies_beneath(before, slot);
+}
+
 [[gnu::always_inline]] inline void Races::record_write(Cells& cells, size_t cell, const Slot& slot,
                                                        const Access_& now) {
-  auto remains = [&](const Slot* other) { return other && (other->bytes & ~slot.bytes) != 0; };
+  auto remains = [&](const Slot* other) {
+    return other && ((other->bytes & ~slot.bytes) != 0 || (other->bytes && lies_beneath(*other, slot)));
+  };
   Slot *first = cells.writes.find(0, cell), *second = cells.writes.find(1, cell);
   int place = 0;
   if (!remains(second)) place = 1;
-  if (place == 0 && remains(first) && is_ordered(*second, now)) place = 1;
+  if (place == 0 && remains(first) && is_past(*second, slot, now)) place = 1;
   cells.writes.at(place, cell, cells.count) = slot;
   if (Slot* other = place == 0 ? second : first; other && !remains(other)) other->bytes = 0;
   for (int i = 0; i < 2; ++i)
@@ -238,6 +249,7 @@ bool Races::conflicts(const Slot& before, const Access_& now, uint8_t bytes) con
   for (int i = 0; i < 2; ++i)
     if (Slot* other = cells.reads.find(i, cell);
         other && other->bytes && other->program == slot.program && other->warp == slot.warp) {
+      if (lies_beneath(*other, slot)) continue;
       if (other->clock != slot.clock || other->site != slot.site) {
         if (!before) before = other;
       } else if (other->bytes == slot.bytes || other->lanes == slot.lanes) {
@@ -253,7 +265,7 @@ bool Races::conflicts(const Slot& before, const Access_& now, uint8_t bytes) con
     return;
   }
   auto is_free = [&](const Slot* other) {
-    return !other || (other != beside && (!other->bytes || is_ordered(*other, now)));
+    return !other || (other != beside && (!other->bytes || is_past(*other, slot, now)));
   };
   const bool first_is_free = is_free(cells.reads.find(0, cell)), second_is_free = is_free(cells.reads.find(1, cell));
   if (beside && !first_is_free && !second_is_free) {

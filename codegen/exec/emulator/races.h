@@ -187,6 +187,8 @@ class Races {
   const EarlierLaunch* beside(uint32_t program) const;
   static bool in_cluster(uint32_t id, const Program& program);
   bool is_ordered(const Slot& before, const Access_& now) const;
+  static bool lies_beneath(const Slot& before, const Slot& now);
+  bool is_past(const Slot& before, const Slot& slot, const Access_& now) const;
   bool conflicts(const Slot& before, const Access_& now, uint8_t bytes) const;
   /// Of [address, address + bytes), which lie in the cells from `first` on.
   void access(Cells& cells, size_t first, const Access_& now, uint64_t address, uint32_t bytes, bool same_value);
