@@ -36,7 +36,19 @@ LaunchValues::LaunchValues(const ir::Func& func, const AxisAnalysis& axis, const
   find_dependent(func.body);
 }
 
-std::optional<int64_t> LaunchValues::integer(const ir::Value* v, const Program& program, int depth) const {
+std::optional<int64_t> LaunchValues::integer(const ir::Value* v, const Program& program, int depth,
+                                             Found& found) const {
+  // A value that many follow from is looked at once. (Few are more than one or two steps away: those need no memory.)
+  constexpr int kNear = 3;
+  if (depth < kNear) return find_integer(v, program, depth, found);
+  if (const auto known = found.find(v); known != found.end()) return known->second;
+  const auto value = find_integer(v, program, depth, found);
+  found.emplace(v, value);
+  return value;
+}
+
+std::optional<int64_t> LaunchValues::find_integer(const ir::Value* v, const Program& program, int depth,
+                                                  Found& found) const {
   if (auto constant = axis_.info(v).constant) return constant;
   if (!v->type.is_scalar() || !v->type.is_integer() || depth > 32) return std::nullopt;
   if (auto known = numbers_.find(v); known != numbers_.end()) return known->second;
@@ -54,12 +66,12 @@ std::optional<int64_t> LaunchValues::integer(const ir::Value* v, const Program& 
     return inputs_.grid ? (*inputs_.grid)[axis] : axis == 0 ? inputs_.programs : 1;
   }
   if (op.operands.empty() || !op.regions.empty() || op.has(ir::Reads)) return std::nullopt;
-  std::optional<int64_t> a = integer(op.operand(0), program, depth + 1);
+  std::optional<int64_t> a = integer(op.operand(0), program, depth + 1, found);
   if (op.opcode == Opcode::Cast || op.opcode == Opcode::Hint) return a;
   if (op.opcode == Opcode::Select) {
-    return a ? integer(op.operand(*a ? 1 : 2), program, depth + 1) : std::nullopt;
+    return a ? integer(op.operand(*a ? 1 : 2), program, depth + 1, found) : std::nullopt;
   }
-  std::optional<int64_t> b = op.operand(1) ? integer(op.operand(1), program, depth + 1) : std::nullopt;
+  std::optional<int64_t> b = op.operand(1) ? integer(op.operand(1), program, depth + 1, found) : std::nullopt;
   if (!a || !b) return std::nullopt;
   switch (op.opcode) {
     case Opcode::Add:
@@ -99,8 +111,8 @@ std::optional<int64_t> LaunchValues::integer(const ir::Value* v, const Program& 
 
 std::optional<double> LaunchValues::counted_trips(const ir::Op& loop, const Program& program) const {
   const ir::ForLoop parts(loop);
-  const auto lower = integer(parts.lower(), program, 0), upper = integer(parts.upper(), program, 0),
-             step = integer(parts.step(), program, 0);
+  const auto lower = integer(parts.lower(), program), upper = integer(parts.upper(), program),
+             step = integer(parts.step(), program);
   if (!lower || !upper || !step || !*step) return std::nullopt;
   return std::max(0.0, std::ceil((double(*upper) - double(*lower)) / double(*step)));
 }

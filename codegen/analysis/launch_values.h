@@ -63,11 +63,18 @@ class LaunchValues {
   bool depends_on_program(const ir::Value* v) const { return dependent_.contains(v); }
 
   /// The scalar's value in the program, if it is known.
-  std::optional<int64_t> integer(const ir::Value* v) const { return integer(v, program_, 0); }
+  std::optional<int64_t> integer(const ir::Value* v) const { return integer(v, program_); }
 
  private:
   using Program = std::array<int64_t, 3>;
-  std::optional<int64_t> integer(const ir::Value* v, const Program& program, int depth) const;
+  using Found = std::unordered_map<const ir::Value*, std::optional<int64_t>>;
+  std::optional<int64_t> integer(const ir::Value* v, const Program& program) const {
+    Found found;
+    return integer(v, program, 0, found);
+  }
+  /// `depth` steps away from what was asked for.
+  std::optional<int64_t> integer(const ir::Value* v, const Program& program, int depth, Found& found) const;
+  std::optional<int64_t> find_integer(const ir::Value* v, const Program& program, int depth, Found& found) const;
   /// trips() of a `for` in the program, if the launch's arguments determine it.
   std::optional<double> counted_trips(const ir::Op& loop, const Program& program) const;
   /// Whether branches may be decided at all: not from guessed arguments.

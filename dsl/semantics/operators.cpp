@@ -545,7 +545,7 @@ Val unary(Sema& s, std::string_view op, const Val& x) {
   if (op == "+") return v;
   if (!check_arithmetic(s, fmt::format("unary '{}'", op), v)) return {};
   if (op == "-") {
-    if (s.sanitizes_overflow) assert_no_overflow(s, op, s.builder.constant(v->type, 0), v);
+    if (s.sanitizes_overflow && v->type.is_integer()) assert_no_overflow(s, op, s.builder.constant(v->type, 0), v);
     return s.builder.neg(v);
   }
   if (!v->type.is_integer()) return s.error(fmt::format("'~' takes integers, found {}", describe(x)));

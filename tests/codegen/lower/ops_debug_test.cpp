@@ -146,6 +146,9 @@ TEST(Debug, IntegersThatOverflowAreFailedAsserts) {
   EXPECT_EQ(overflows(large + "tl.store(x + i, tl.add(v, 7, sanitize_overflow=False))", debug), "");
   EXPECT_EQ(overflows(large + "tl.store(x + i, tl.mul(v, 2))", debug), "int32 overflow detected for operation mul:7");
   EXPECT_EQ(overflows(large + "tl.store(x + i, (v.to(tl.int64) * v).to(tl.int32))", debug), "");
+  // Floats do not overflow so.
+  EXPECT_EQ(overflows("v = tl.load(x).to(tl.float32)\ntl.store(x, (-tl.abs(-v)).to(tl.int32))", debug), "");
+  EXPECT_EQ(overflows("tl.store(x, (-tl.full([], 1.5, tl.float32)).to(tl.int32))", debug), "");
   EXPECT_EQ(overflows("v = tl.load(x).to(tl.uint32)\ntl.store(x, (v - 4).to(tl.int32))", debug),
             "uint32 overflow detected for operation sub:6");
   EXPECT_EQ(overflows("v = tl.load(x).to(tl.int8)\ntl.store(x, (v * 42).to(tl.int32))", debug), "");
