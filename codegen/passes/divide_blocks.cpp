@@ -362,7 +362,8 @@ bool may_be_divided(const Func& func) {
 
 void passes::divide_blocks(Func& func, PassContext& context) {
   if (!may_be_divided(func)) return;
-  if (part_users(func)) Divider(func).run();
+  part_users(func);
+  Divider(func).run();
   canonicalize(func, context);
 }
 

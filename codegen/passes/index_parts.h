@@ -7,9 +7,9 @@
 
 namespace tegula {
 
-/// Duplicates values computed from arange, constants and scalars, so that each user has its own: rows and columns
-/// computed from the same arange then become independent. False if this would take too many ops.
-bool part_users(ir::Func& func);
+/// Duplicates values computed from arange, constants and scalars, so that users with different axes (AxisClasses) have
+/// different ones: rows and columns computed from the same arange then become independent.
+void part_users(ir::Func& func);
 
 /// Makes an arange whose result type is that of a part already begin at that part, whose first number, a scalar,
 /// `begin` computes.

@@ -231,10 +231,10 @@ class StripMine {
 
   // The loop, with all ops that have part in the division or follow from those.
   void write() {
-    const std::vector<Op*> inside = ops_inside();
+    const std::vector<Position> inside = ops_inside();
     Builder build;
     build.set_before(func_.body.terminator());
-    build.set_loc(inside.front()->loc);
+    build.set_loc((*inside.front())->loc);
     auto number = [&](int64_t value) { return build.constant(Type::scalar(Elem::I32), value); };
     const auto [any, axis] = *tiles_.begin();
     const int64_t extent = any->type.shape[size_t(axis)];
@@ -244,7 +244,10 @@ class StripMine {
     Builder body(loop->regions[0].get());
     Op* end = body.create(Opcode::Yield, {});
     for (const auto& [value, divided] : tiles_) const_cast<Value*>(value)->type.shape[size_t(divided)] /= parts_;
-    for (Op* op : inside) move_before(*op, *end);
+    for (const Position& at : inside) {
+      (*at)->parent = end->parent;
+      end->parent->ops.splice(std::prev(end->parent->ops.end()), func_.body.ops, at);
+    }
     std::vector<Op*> ops;
     walk(*loop->regions[0], [&](Op& op) { ops.push_back(&op); });
     for (Op* op : ops) rewrite(*op);
@@ -256,19 +259,19 @@ class StripMine {
     if (op.opcode == Opcode::Hint) weaken_hint(op, size_t(tiles_.at(op.result())));
   }
 
-  std::vector<Op*> ops_inside() const {
-    std::vector<Op*> inside;
+  using Position = std::list<std::unique_ptr<Op>>::iterator;
+  std::vector<Position> ops_inside() const {
+    std::vector<Position> inside;
     std::unordered_set<const Value*> made;
-    for (const auto& top : func_.body.ops) {
-      if (top->has(Terminator)) break;
+    for (auto at = func_.body.ops.begin(); !(*at)->has(Terminator); ++at) {
       bool is_inside = false;
-      walk_op(*top, [&](const Op& op) {
+      walk_op(**at, [&](const Op& op) {
         for (const Value* v : op.operands) is_inside |= v && (tiles_.contains(v) || made.contains(v));
         for (const auto& v : op.results) is_inside |= tiles_.contains(v.get());
       });
       if (!is_inside) continue;
-      inside.push_back(top.get());
-      for (const auto& v : top->results) made.insert(v.get());
+      inside.push_back(at);
+      for (const auto& v : (*at)->results) made.insert(v.get());
     }
     return inside;
   }
@@ -294,7 +297,8 @@ void passes::strip_mine(Func& func, PassContext& context) {
   if (func.num_ctas() > 1) return;
   StripMine strips(func);
   if (!strips.is_wanted()) return;
-  if (part_users(func)) strips.run();
+  part_users(func);
+  strips.run();
   canonicalize(func, context);
 }
 

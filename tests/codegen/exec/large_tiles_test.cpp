@@ -337,6 +337,23 @@ TEST(LargeTiles, LongCodeIsComputedInParts) {
   EXPECT_EQ(to.download<float>(), x);
 }
 
+// However many ops index arithmetic would be if each access had its own.
+TEST(LargeTiles, ManyAccessesAreComputedInParts) {
+  const Kernel kernel = kernel_of("out_ptr, x_ptr, ROWS: tl.constexpr, COLS: tl.constexpr",
+                                  "    rows, cols = tl.arange(0, ROWS), tl.arange(0, COLS)\n"
+                                  "    out = out_ptr + rows[:, None] * COLS + cols[None, :]\n"
+                                  "    for i in tl.static_range(60):\n"
+                                  "        rows = (rows * 3 ^ i * i) % ROWS\n"
+                                  "    at = rows[:, None] * COLS + cols[None, :]\n"
+                                  "    x = tl.zeros((ROWS, COLS), tl.float32)\n"
+                                  "    for i in tl.static_range(60):\n"
+                                  "        x = x * 0.5 + tl.load(x_ptr + at + i * i * 4)\n"
+                                  "    tl.store(out, x)\n");
+  const LaunchOptions options{.constexprs = {{"ROWS", 64}, {"COLS", 64}}, .num_warps = 1};
+  const std::string ptx = kernel.compile(std::vector<ArgType>{kFloats, kFloats}, options, "sm_90a").ptx;
+  EXPECT_LE(count(ptx, "st\\.global"), 128 / 8) << ptx;
+}
+
 // Elements of a tile in another shape are others at the same place of their leading axes.
 TEST(LargeTiles, PartsOfTilesInTwoShapesAreTheSameElements) {
   auto device = default_device();
