@@ -15,8 +15,10 @@
 #include "codegen/passes/roll_loops.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <span>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -150,13 +152,39 @@ struct Item {
   double cost = 0;
 };
 
+bool is_negative_zero(const Attr& constant) {
+  const auto* number = std::get_if<double>(&constant);
+  return number && *number == 0 && std::signbit(*number);
+}
+
+// What constants grow by, if `second` follows `first`; nullopt where such do not grow.
+std::optional<Attr> step_between(const Attr& first, const Attr& second, Elem elem) {
+  if (first.index() != second.index() || is_negative_zero(first)) return std::nullopt;
+  if (const auto* number = std::get_if<int64_t>(&first))
+    return wrap_integer(uint64_t(std::get<int64_t>(second)) - uint64_t(*number), elem);
+  if (const auto* number = std::get_if<double>(&first)) return std::get<double>(second) - *number;
+  return std::nullopt;
+}
+
+// Whether the constant is `copies` steps from `first`, and a loop computes it without rounding.
+bool has_grown(const Attr& constant, const Attr& first, const Attr& step, size_t copies, Elem elem) {
+  if (const auto* number = std::get_if<int64_t>(&first))
+    return std::get<int64_t>(constant) ==
+           wrap_integer(uint64_t(*number) + copies * uint64_t(std::get<int64_t>(step)), elem);
+  const double from = std::get<double>(first), to = std::get<double>(constant);
+  const double number = double(copies), distance = number * std::get<double>(step);
+  auto is_exact = [&](double x) { return std::isfinite(x) && round_float(x, elem) == x; };
+  return is_exact(number) && is_exact(distance) && distance / number == std::get<double>(step) &&
+         from + distance == to && to - distance == from && to - from == distance && !is_negative_zero(constant);
+}
+
 // How an operand goes on from copy to copy: the same value; a constant that grows by `step`; a value of the same copy;
 // a value of the copy before.
 enum class Kind { Same, Growing, Own, Before };
 struct Operand {
   Kind kind = Kind::Same;
   Value* first = nullptr;  ///< of the first copy
-  int64_t step = 0;
+  Attr step{};
   Place last{};  ///< of the copy that was looked at last, of Own and Before
 };
 
@@ -336,7 +364,6 @@ class BlockRoller {
     next.clear();
     for (size_t t = run.begin; t < run.begin + run.period; ++t) {
       const std::span<const Node> first = nodes(t), copied = nodes(t + run.copies * run.period);
-      const std::span<const Node> before = nodes(t + (run.copies - 1) * run.period);
       if (first.size() != copied.size()) return false;
       for (size_t n = 0; n < first.size(); ++n) {
         if (!same_form(*first[n].op, *copied[n].op)) return false;
@@ -346,7 +373,7 @@ class BlockRoller {
             operand = run.operands[next.size()];
           else
             operand.first = first[n].op->operands[i];
-          if (!follow(operand, run, copied[n], i, before[n].op->operands[i])) return false;
+          if (!follow(operand, run, copied[n], i)) return false;
           next.push_back(operand);
         }
       }
@@ -355,7 +382,7 @@ class BlockRoller {
   }
 
   // Whether the operand of a copy continues the rule; the second copy defines it.
-  bool follow(Operand& operand, const Run& run, const Node& node, size_t i, const Value* before) const {
+  bool follow(Operand& operand, const Run& run, const Node& node, size_t i) const {
     Value* v = node.op->operands[i];
     const size_t begin = run.begin + run.copies * run.period;
     if (run.copies == 1) {
@@ -366,9 +393,10 @@ class BlockRoller {
         if (v == operand.first || is_same_constant(v, operand.first)) return true;
         operand.kind = Kind::Growing;
         if (!may_grow(node, i) || !constant_of(v) || !constant_of(operand.first)) return false;
-        operand.step =
-            wrap_integer(uint64_t(*constant_integer(v)) - uint64_t(*constant_integer(operand.first)), v->type.elem);
-        return true;
+        const auto step = step_between(*constant_of(operand.first), *constant_of(v), v->type.elem);
+        if (!step) return false;
+        operand.step = *step;
+        return has_grown(*constant_of(v), *constant_of(operand.first), *step, 1, v->type.elem);
       }
       operand.last = *place;
       operand.kind = place->item >= begin ? Kind::Own : Kind::Before;
@@ -376,11 +404,9 @@ class BlockRoller {
       return place->node == 0 && (!first || first->item < run.begin);
     }
     if (operand.kind == Kind::Same) return v == operand.first || is_same_constant(v, operand.first);
-    if (operand.kind == Kind::Growing) {
-      if (!constant_of(v)) return false;
-      const uint64_t grown = uint64_t(*constant_integer(before)) + uint64_t(operand.step);
-      return constant_integer(v) == wrap_integer(grown, v->type.elem);
-    }
+    if (operand.kind == Kind::Growing)
+      return constant_of(v) &&
+             has_grown(*constant_of(v), *constant_of(operand.first), operand.step, run.copies, v->type.elem);
     const Place* place = place_of(v);
     const Place expected = operand.last.in_next(run.period);
     operand.last = expected;
@@ -390,7 +416,9 @@ class BlockRoller {
   // Divisors and bounds of loops stay constants, which makes better code; a region that combines sees no index.
   static bool may_grow(const Node& node, size_t i) {
     const Value* v = node.op->operands[i];
-    if (!v || !v->type.is_integer() || v->type.is_bool() || node.isolated) return false;
+    if (!v || node.isolated) return false;
+    const Elem elem = v->type.elem;
+    if ((!v->type.is_integer() || v->type.is_bool()) && elem != Elem::F32 && elem != Elem::F64) return false;
     const Opcode opcode = node.op->opcode;
     return opcode != Opcode::For && !((opcode == Opcode::Div || opcode == Opcode::Rem) && i == 1);
   }
@@ -473,7 +501,7 @@ class BlockRoller {
   // Has the copies of an iteration take what the loop carries, and its index.
   void fill(const Run& run, size_t each, const std::vector<Carried>& carried, Block& body) {
     Builder build(&body);
-    std::map<std::pair<std::string, std::pair<int64_t, int64_t>>, Value*> made;
+    std::map<std::tuple<std::string, Attr, Attr>, Value*> made;
     for (size_t copy = 0; copy < each; ++copy) {
       size_t number = 0;
       for (size_t t = run.begin; t < run.begin + run.period; ++t)
@@ -481,9 +509,8 @@ class BlockRoller {
           for (Value*& v : node.op->operands) {
             const Operand& operand = run.operands[number++];
             if (operand.kind == Kind::Growing) {
-              const std::pair key(v->type.to_string(), std::pair(*constant_integer(v), operand.step));
-              Value*& value = made[key];
-              if (!value) value = growing(build, v->type, *constant_integer(v), operand.step, body.args[0].get());
+              Value*& value = made[{v->type.to_string(), *constant_of(v), operand.step}];
+              if (!value) value = growing(build, v->type, *constant_of(v), operand.step, body.args[0].get());
               v = value;
             } else if (operand.kind == Kind::Before && copy == 0) {
               Place place = operand.last;
@@ -496,12 +523,15 @@ class BlockRoller {
     }
   }
 
-  static Value* growing(Builder& build, const Type& type, int64_t first, int64_t step, Value* index) {
+  static Value* growing(Builder& build, const Type& type, const Attr& first, const Attr& step, Value* index) {
     const Type scalar = Type::scalar(type.elem);
     Value* number = scalar == index->type ? index : build.cast(index, type.elem);
-    Value* step_value = build.constant(scalar, step);
+    auto constant = [&](const Attr& value) {
+      return build.create(Opcode::Constant, {}, {scalar}, {{attr::value, value}})->result();
+    };
+    Value* step_value = constant(step);
     Value* distance = build.mul(number, step_value);
-    Value* first_value = build.constant(scalar, first);
+    Value* first_value = constant(first);
     Value* value = build.add(distance, first_value);
     return type.is_tile() ? build.splat(value, type.shape) : value;
   }

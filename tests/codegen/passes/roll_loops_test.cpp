@@ -57,6 +57,22 @@ def squares(o, x, n, N: tl.constexpr, M: tl.constexpr, ODD: tl.constexpr):
     tl.store(o + i, s)
 
 @triton.jit
+def weights(o, x, n, N: tl.constexpr, M: tl.constexpr, ODD: tl.constexpr):
+    i = tl.arange(0, 1024)
+    s = tl.load(x + i).to(tl.float32)
+    for a in tl.static_range(N):
+        s = tl.where(s > a * 2.0, s - a * 0.5, s + (a * 1.5 - 7))
+    tl.store(o + i, (s * 2).to(tl.int32))
+
+@triton.jit
+def thirds(o, x, n, N: tl.constexpr, M: tl.constexpr, ODD: tl.constexpr):
+    i = tl.arange(0, 1024)
+    s = tl.load(x + i).to(tl.float32)
+    for a in tl.static_range(N):
+        s = tl.where(s > a / 3, s * 0.5, s + a / 3)
+    tl.store(o + i, s.to(tl.int32))
+
+@triton.jit
 def kept(o, x, n, N: tl.constexpr, M: tl.constexpr, ODD: tl.constexpr):
     i = tl.arange(0, 1024)
     s = tl.load(x + i)
@@ -165,6 +181,20 @@ TEST(RollLoops, ConstantsThatGrowUnevenlyStayUnrolled) {
   const Shape shape{1000, 400, 1, false};
   EXPECT_EQ(loops("squares", shape), 0u);
   EXPECT_GE(loops("kept", shape), 1u);
+}
+
+// Floating-point constants grow where a loop computes exactly what the text says.
+TEST(RollLoops, FloatingPointConstantsGrow) {
+  const Shape shape{1000, 300, 1, false};
+  EXPECT_GE(loops("weights", shape), 1u);
+  EXPECT_EQ(loops("thirds", shape), 0u);
+  std::vector<int32_t> x = inputs(shape), expected;
+  for (int i = 0; i < kWidth; ++i) {
+    double s = x[size_t(i)];
+    for (int a = 0; a < shape.outer; ++a) s = s > a * 2.0 ? s - a * 0.5 : s + (a * 1.5 - 7);
+    expected.push_back(int32_t(s * 2));
+  }
+  EXPECT_EQ(run("weights", shape, 1), expected);
 }
 
 TEST(RollLoops, WhatAnEarlyCopyMadeIsKept) {
