@@ -1,6 +1,8 @@
 #include "codegen/exec/join_pieces.h"
 
+#include <llvm/ADT/DenseSet.h>
 #include <llvm/CodeGen/MachineFunctionPass.h>
+#include <llvm/CodeGen/MachineRegisterInfo.h>
 #include <llvm/CodeGen/TargetInstrInfo.h>
 #include <llvm/CodeGen/TargetSubtargetInfo.h>
 #include <llvm/IR/Instructions.h>
@@ -25,13 +27,11 @@ class JoinPieces : public llvm::MachineFunctionPass {
     const llvm::TargetInstrInfo& instructions = *function.getSubtarget().getInstrInfo();
     bool changed = false;
     last_.clear();
-    for (auto at = function.begin(); at != function.end();) {
-      if (llvm::MachineBasicBlock* next = piece_after(*at)) {
-        join(*at, *next, instructions);
-        changed = true;
-      } else {
-        ++at;
-      }
+    for (llvm::MachineBasicBlock& block : function) {
+      const bool cut = piece_after(block);
+      while (llvm::MachineBasicBlock* next = piece_after(block)) join(block, *next, instructions);
+      if (cut) share_values(block);
+      changed |= cut;
     }
     return changed;
   }
@@ -58,6 +58,45 @@ class JoinPieces : public llvm::MachineFunctionPass {
     block.transferSuccessorsAndUpdatePHIs(&next);
     last_[&block] = next.getBasicBlock();
     next.eraseFromParent();
+  }
+
+  // What several pieces compute is computed once, and copies that pieces made of others' values are left out. LLVM's
+  // pass does so too, but walks over all instructions between two alike and over all uses of what is copied, which took
+  // three quarters of the compilation of 80,000 instructions.
+  static void share_values(llvm::MachineBasicBlock& block) {
+    llvm::MachineRegisterInfo& registers = block.getParent()->getRegInfo();
+    llvm::DenseSet<llvm::MachineInstr*, llvm::MachineInstrExpressionTrait> seen;
+    for (llvm::MachineInstr& i : llvm::make_early_inc_range(block)) {
+      llvm::Register same;
+      if (is_plain_copy(i)) {
+        same = i.getOperand(1).getReg();
+      } else if (is_value(i)) {
+        const auto [first, is_new] = seen.insert(&i);
+        if (!is_new) same = (*first)->getOperand(0).getReg();
+      }
+      if (!same) continue;
+      const llvm::Register own = i.getOperand(0).getReg();
+      if (!registers.constrainRegClass(same, registers.getRegClass(own))) continue;
+      registers.replaceRegWith(own, same);
+      i.eraseFromParent();
+    }
+  }
+  static bool is_plain_copy(const llvm::MachineInstr& i) {
+    return i.isCopy() && llvm::all_of(i.operands(), [](const llvm::MachineOperand& o) {
+             return o.getReg().isVirtual() && !o.getSubReg();
+           });
+  }
+  // Whether it computes one register from others and does nothing besides.
+  static bool is_value(const llvm::MachineInstr& i) {
+    if (i.isPosition() || i.isMetaInstruction() || i.isPHI() || i.isCopyLike() || i.isInlineAsm() || i.isCall() ||
+        i.isTerminator() || i.isConvergent() || i.mayLoadOrStore() || i.hasUnmodeledSideEffects() ||
+        !i.getNumOperands())
+      return false;
+    const llvm::MachineOperand& result = i.getOperand(0);
+    if (!result.isReg() || !result.isDef() || result.getSubReg()) return false;
+    return llvm::all_of(i.operands(), [&](const llvm::MachineOperand& o) {
+      return !o.isReg() || (o.getReg().isVirtual() && o.isDef() == (&o == &result));
+    });
   }
 
   // Of joined pieces, the block that the last one was selected from.
