@@ -84,7 +84,7 @@ class UserParts {
       for (size_t i = 0; i < op->operands.size(); ++i) {
         Value* v = op->operands[i];
         if (!v || !v->def || !is_free(*v->def)) continue;
-        own.push_back({v->type});
+        own.emplace_back().type = v->type;
         found.push_back({{op, i, {}}, v});
         op->operands[i] = &own.back();
       }

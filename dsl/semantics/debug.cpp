@@ -25,11 +25,11 @@ std::string spaced(std::string prefix, bool values) {
   return prefix;
 }
 
-// Whether ops that tell of values may stand where the builder is.
+// Whether ops that tell of values may stand where the builder is: not where elements are computed, in no order.
 bool may_tell(const Sema& s) {
   for (const ir::Block* block = s.builder.block(); block && block->parent; block = block->parent->parent)
     if (block->parent->info().isolates()) return false;
-  return true;
+  return !s.maps_elements;
 }
 bool may_watch(const Sema& s) { return s.watched && may_tell(s); }
 

@@ -75,10 +75,12 @@ Val fn_map_elementwise(Sema& s, Args args) {
     for (int64_t i = 0; i < pack; ++i) region->add_arg(x->type.element());
   const ir::Builder outside = s.builder;
   s.builder.set_end(region.get());
+  s.maps_elements = true;
   bool single = false;
   auto given = elements(s, args[0].as<FunctionRef>(), *region, pack, single);
   if (given) s.builder.create(ir::Opcode::Yield, *given);
   s.builder = outside;
+  s.maps_elements = false;
   if (!given || !check_elements_region(s, *region, {}, args[0].as<FunctionRef>().name, "map_elementwise")) return {};
   std::vector<ir::Type> types;
   for (size_t i = 0; i < given->size(); i += size_t(pack)) {

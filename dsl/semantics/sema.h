@@ -38,6 +38,7 @@ struct Sema {
   bool sanitizes_overflow = false;
   /// Statements, and what names are given, are told to who records the program (ir::Opcode::Watch).
   bool watched = false;
+  bool maps_elements = false;  ///< in the function of a map_elementwise, whose op comes behind it
   /// Lines of tl.static_print so far.
   std::vector<std::string> prints = {};
 

@@ -165,6 +165,34 @@ TEST(Debug, IntegersThatOverflowAreFailedAsserts) {
       "");
 }
 
+// Functions of elements neither assert what was not written there nor tell a debugger of their names.
+TEST(Debug, ElementsAreComputedInNoOrder) {
+  const Program program = Program::parse(R"(import triton
+import triton.language as tl
+
+@triton.jit
+def halvings(v):
+    k = 0
+    while v > 1:
+        v = v // 2
+        k += 1
+    return k
+
+@triton.jit
+def kernel(x):
+    i = tl.arange(0, 128)
+    tl.store(x + i, tl.map_elementwise(halvings, i))
+)",
+                                         "k.py");
+  for (int debug : {1, 2}) {
+    auto device = make_emulator();
+    Buffer x(*device, std::vector<int32_t>(128));
+    program.kernel("kernel").launch(*device, {1}, {.debug = debug}, x.as<int32_t>());
+    const auto values = x.download<int32_t>();
+    for (int i = 1; i < 128; ++i) EXPECT_EQ(values[size_t(i)], std::bit_width(unsigned(i)) - 1) << i;
+  }
+}
+
 TEST(Debug, LaunchesAreEnded) {
   const std::string endless = "i = 0\nwhile i < 2:\n    i = i * 1\ntl.store(x, i)";
   EXPECT_EQ(
