@@ -135,7 +135,11 @@ namespace {
 // LLVM folds operands that it knows to be out of range, and the emulator's checks would have nothing left to warn of:
 // code for the emulator hides such operands from LLVM.
 llvm::Value* kept_for_checks(Lowering& l, llvm::Value* x, bool in_range) {
-  return !in_range && x->getType()->isIntegerTy(32) ? l.hw("opaque_b32", {x}) : x;
+  if (in_range) return x;
+  llvm::Type *type = x->getType(), *word = l.b.getInt32Ty();
+  llvm::Value* low = l.hw("opaque_b32", {l.b.CreateZExtOrTrunc(x, word)});
+  if (type->getIntegerBitWidth() <= 32) return l.b.CreateTrunc(low, type);
+  return l.b.CreateOr(l.b.CreateAnd(x, ~uint64_t(0) << 32), l.b.CreateZExt(low, type));
 }
 
 // Loops that are being lowered have phis without the values of later iterations yet.

@@ -69,6 +69,22 @@ TEST(Warnings, OfIndicesBehindOtherArithmetic) {
   EXPECT_EQ(warnings_of("tl.store(x + ((i * 40503).to(tl.uint32) * 2654435761 >> 24).to(tl.int32), 2)", 65537), "");
 }
 
+TEST(Warnings, OfNumbersOfEveryWidth) {
+  for (const auto& [type, bits] :
+       {std::pair("int8", 8), {"uint8", 8}, {"int16", 16}, {"uint16", 16}, {"uint32", 32}, {"int64", 64}}) {
+    SCOPED_TRACE(type);
+    const std::string v = fmt::format("v = tl.load(x + i).to(tl.{})\n    ", type);
+    for (const char* shift : {"<<", ">>"}) {
+      EXPECT_CONTAINS(warnings_of(fmt::format("{}tl.store(x + i, (v {} {}).to(tl.int32))", v, shift, bits), 1),
+                      "a shift by the width");
+      EXPECT_EQ(warnings_of(fmt::format("{}tl.store(x + i, (v {} {}).to(tl.int32))", v, shift, bits - 1), 1), "");
+    }
+    EXPECT_CONTAINS(warnings_of(v + "tl.store(x + i, (v // (v - v)).to(tl.int32))", 1), "integer division by 0");
+    EXPECT_CONTAINS(warnings_of(v + "tl.store(x + i, (v % (v - v)).to(tl.int32))", 1), "integer division by 0");
+    EXPECT_EQ(warnings_of(v + "tl.store(x + i, (v // (v - v + 1)).to(tl.int32))", 1), "");
+  }
+}
+
 // LLVM makes bits of constants 0 that a shift to the left drops: -2 is 134217726 ahead of one by 5.
 TEST(Warnings, OfIndicesThatWerePartsOfWords) {
   const auto warned = [](const char* steps) {
