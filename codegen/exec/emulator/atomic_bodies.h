@@ -14,11 +14,13 @@
 namespace tegula::emulator {
 
 /// Replaces what stands at the address by add(old); returns the old value. Other fibers run first, so that one that
-/// spins on an atomic does not keep the one it waits for from running.
+/// spins on an atomic does not keep the one it waits for from running. Whom nobody tells the old value does not wait.
 template <class T, class Add>
 T atomic_update(uint64_t address, uint32_t predicate, uint32_t site, Add add) {
   if (!predicate) return T{};
-  this_worker->yield({site, Where::kNone});
+  const bool may_wait = !(site & kResultUnused);
+  site &= ~kResultUnused;
+  this_worker->yield({site, Where::kNone}, may_wait);
   std::atomic_ref<T> target(*static_cast<T*>(global_access(address, sizeof(T), Access::Atomic, site)));
   T old = target.load(std::memory_order_relaxed);
   T updated = add(old);

@@ -82,7 +82,7 @@ struct Fiber {
   StackNote stack;
 };
 
-/// Stacks of one size, each with a page below it that must not be touched. They are never given back before the end.
+/// Stacks of one size, each with a page below it that must not be touched.
 class StackPool {
  public:
   explicit StackPool(size_t stack_bytes);
@@ -92,6 +92,8 @@ class StackPool {
 
   /// Sees to it that there are `count` stacks. Throws DeviceError if the host refuses.
   void reserve(size_t count);
+  /// Gives memory back to the host, as long as there are `count` stacks still. Nothing runs on the others.
+  void give_back(size_t count);
   size_t size() const { return stacks_.size(); }
   /// Has the fiber start `entry` at the top of stack `index`; whatever ran there is gone.
   void start(Fiber& fiber, size_t index, void (*entry)(boost::context::detail::transfer_t)) const;
@@ -100,7 +102,12 @@ class StackPool {
   struct Mapping {
     void* begin;
     size_t bytes;
+    size_t stacks;
+    int64_t cuts;  ///< made for its guards
   };
+  void add(size_t count);
+  void drop_last();
+
   size_t stack_bytes_;
   std::vector<Mapping> mappings_;
   std::vector<char*> stacks_;  ///< lowest usable address of each

@@ -73,6 +73,9 @@ struct HwBody {
   bytecode::Thunk thunk;
 };
 
+/// In the operand `site` of an atomic operation on global memory: nobody uses its result.
+inline constexpr uint32_t kResultUnused = 1u << 31;
+
 /// Those of all rows of hw.def and of all families.
 const std::vector<HwBody>& hw_bodies();
 

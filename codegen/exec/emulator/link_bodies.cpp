@@ -183,8 +183,9 @@ class Bodies {
     HwSignature signature;
     llvm::FunctionCallee body;
     std::vector<uint32_t> immediates;
-    bool waits = false;  ///< for what another thread stores
-    uint32_t order = 0;  ///< bits of its MemoryOrder, where they are told
+    bool atomic = false;  ///< on global memory
+    bool waits = false;   ///< for what another thread stores
+    uint32_t order = 0;   ///< bits of its MemoryOrder, where they are told
     bool convergent() const { return info.effects & lower::Convergent; }
   };
 
@@ -204,7 +205,7 @@ class Bodies {
     if (!immediates)
       refuse(image_,
              fmt::format("'{}' names other modifiers than the {} numbers that it takes", name, info->num_immediates));
-    const bool atomic = info->name.starts_with("atom_");
+    const bool atomic = info->name.starts_with("atom_"), atomic_global = atomic && signature.args[0].type == 'p';
     const bool waits = !atomic && (info->effects & lower::Read) &&
                        (modifiers.find(".volatile") != modifiers.npos || modifiers.find(".acquire") != modifiers.npos ||
                         modifiers.find(".relaxed") != modifiers.npos);
@@ -214,6 +215,7 @@ class Bodies {
                   signature,
                   body_function(*info, signature),
                   std::move(*immediates),
+                  atomic_global,
                   waits,
                   tell_order_ && (atomic || waits) ? order_of(modifiers, atomic).bits() : 0};
     for (const llvm::User* user : declared.users()) {
@@ -312,6 +314,8 @@ class Bodies {
         operands.push_back(b.getInt32(uint32_t(slot.count)));
       } else if (!slot.repeated()) {
         operands.push_back(to_body(b, call.getArgOperand(next++), slot.type));
+        if (slot.type == 's' && row.atomic && call.use_empty())
+          operands.back() = b.CreateOr(operands.back(), b.getInt32(kResultUnused));
       } else {
         llvm::AllocaInst* array = stack_array(*call.getFunction(), slot, i);
         for (int k = 0; k < slot.count; ++k) b.CreateStore(call.getArgOperand(next++), element(b, array, k));

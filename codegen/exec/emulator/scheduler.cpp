@@ -105,6 +105,8 @@ void Worker::check_limits() {
     const char* none = nullptr;
     launch_->stopped.compare_exchange_strong(none, "after the steps of TEGULA_EMULATOR_LIMIT or EmulatorOptions");
   }
+  // A thread that has waited computes for long, in place of looking again.
+  if (std::exchange(checked_at_, yields_) == yields_) note_computing(true);
   leave_if_stopped();
 }
 
@@ -118,11 +120,11 @@ void Worker::leave_if_stopped() {
   if (launch_->stop.load(std::memory_order_relaxed)) leave();
 }
 
-void Worker::yield(Where where) {
+void Worker::yield(Where where, bool may_wait) {
   if (where.site != Where::kNone || where.place != Where::kNone) current_->where = where;
   count_step();
   leave_if_stopped();
-  note_turn();
+  if (may_wait) note_turn();
   // At random a thread may pass on a few times before its turn ends: so a warp is ahead of others by as many atomics.
   constexpr uint64_t kTimes = 8;
   random_&& random() % kTimes ? ready_.push_into_round(current_) : ready_.push_behind(current_);
@@ -132,27 +134,37 @@ void Worker::yield(Where where) {
   wants_further_ ? switch_to(&main_) : go_on();
 }
 
-/// The thread passes on its turn. Where every cluster under way has a thread that has done so again and again while
-/// nothing changed, they may wait for programs that have not begun; also where threads do so for long, since a program
-/// may count how often it has looked.
+/// The thread passes on its turn. Where every cluster under way, of all workers, has a thread that has done so again
+/// and again while nothing changed, they may wait for programs that have not begun. So they may where something does
+/// change, but no program has begun for long: one may count how often it has looked.
 void Worker::note_turn() {
-  constexpr uint32_t kAgain = 16, kForLong = 4096;
+  constexpr uint32_t kAgain = 16;
+  constexpr uint64_t kForLong = 4096;
   Fiber& fiber = *current_;
-  if (yields_ - begun_at_ > kForLong * fibers_.size()) {
-    begun_at_ = yields_;
-    return want_further();
-  }
-  if (fiber.waits_since != changes_) fiber.waits_since = changes_, fiber.turns = 0;
   Cluster& cluster = *fiber.program->cluster;
-  if (++fiber.turns < kAgain || cluster.waits_since == changes_) return;
-  cluster.waits_since = changes_;
-  if (waits_since_ != changes_) waits_since_ = changes_, waiting_ = 0;
-  if (++waiting_ == active_) want_further();
+  if (fiber.waits_since != changes_) fiber.waits_since = changes_, fiber.turns = 0;
+  if (++fiber.turns >= kAgain && cluster.waits_since != changes_) {
+    cluster.waits_since = changes_;
+    if (waits_since_ != changes_) waits_since_ = changes_, waiting_ = 0;
+    ++waiting_;
+  }
+  const bool all_wait = waits_since_ == changes_ && waiting_ == active_;
+  note_computing(!all_wait);
+  if (all_wait ? launch_->computing.load(std::memory_order_relaxed) == 0
+               : ++turns_ > kForLong * active_ * launch_->threads * launch_->blocks)
+    want_further();
+}
+
+void Worker::note_computing(bool computes) {
+  if (std::exchange(computes_, computes) != computes)
+    launch_->computing.fetch_add(computes ? 1 : -1, std::memory_order_relaxed);
 }
 
 void Worker::want_further() {
-  launch_->waited.store(true, std::memory_order_relaxed);
-  wants_further_ = launch_->resident.load(std::memory_order_relaxed) < launch_->most_programs;
+  turns_ = 0;
+  if (!launch_->waited.load(std::memory_order_relaxed)) launch_->waited.store(true, std::memory_order_relaxed);
+  wants_further_ = !host_is_full_ && launch_->next_program.load(std::memory_order_relaxed) < launch_->programs &&
+                   launch_->resident.load(std::memory_order_relaxed) < launch_->most_programs;
 }
 
 void Worker::step_aside() {
@@ -368,6 +380,8 @@ bool Worker::start_next(Cluster& cluster) {
   uint64_t number = launch_->next_program.fetch_add(1, std::memory_order_relaxed);
   if (number >= launch_->programs) return false;
   note_change();
+  note_computing(true);
+  turns_ = 0;
   // From seed and program alone, so that with one resident program the order does not depend on the worker.
   if (launch_->seed) random_ = ((launch_->seed + number) * 0x9E3779B97F4A7C15) | 1;
   cluster.running = launch_->threads * launch_->blocks;
@@ -474,6 +488,7 @@ void Worker::begin_further() {
   try {
     add_programs(size_t(granted));
   } catch (const std::exception&) {  // those that there are go on, as the programs may not wait for others
+    host_is_full_ = true;
   }
   size_t begun = 0;
   for (size_t i = first; i < clusters_.size(); ++i) begun += start_next(clusters_[i]);
@@ -485,10 +500,9 @@ void Worker::run(Launch& launch) {
   this_worker = this;
   launch_ = &launch;
   fault_ = {};
-  steps_ = 0;
-  begun_at_ = yields_;
-  if (launch.check_races && !kept_races_) kept_races_ = std::make_unique<Races>();
-  races_ = launch.check_races ? kept_races_.get() : nullptr;
+  steps_ = turns_ = 0;
+  host_is_full_ = false;
+  races_ = launch.check_races ? &kept_races() : nullptr;
   if (races_) races_->begin(launch);
   prepare();
   for (Cluster& cluster : clusters_) active_ += start_next(cluster);
@@ -501,9 +515,23 @@ void Worker::run(Launch& launch) {
     switch_to(pop());
   }
   current_ = nullptr;
-  if (active_ == 0 && fault_.kind == Fault::None) return;
+  note_computing(false);
   if (fault_.kind != Fault::None) report_fault();
-  reset_fibers();
+  if (active_ != 0 || fault_.kind != Fault::None) reset_fibers();
+  give_back();
+}
+
+/// What a launch of unusually many programs at a time has taken of the host's memory.
+void Worker::give_back() {
+  constexpr size_t kKeptFibers = 16384, kKeptArenas = 256;
+  if (arenas_.size() > kKeptArenas) arenas_.resize(kKeptArenas);
+  if (fibers_.size() <= kKeptFibers) return;
+  ready_.clear();
+  clusters_.clear();
+  programs_.clear();
+  fibers_.resize(kKeptFibers);
+  fibers_.shrink_to_fit();
+  stacks_.give_back(kKeptFibers);
 }
 
 /// Hands the fault to the launch; a deadlock, and a launch that was stopped, with where all programs are.

@@ -193,7 +193,8 @@ struct Launch {
 
   std::atomic<uint64_t> next_program{0};
   std::atomic<int64_t> resident{0};  ///< programs of all workers
-  std::atomic<bool> waited{false};   ///< all programs of a worker waited for others
+  std::atomic<int> computing{0};     ///< workers whose programs do not all wait for others
+  std::atomic<bool> waited{false};   ///< all programs under way waited for others
   std::atomic<bool> stop{false};     ///< a fault was recorded, or `stopped` is set: start nothing more
   /// Why it is ended from outside: nothing more is done, and a report says where threads are.
   std::atomic<const char*> stopped{nullptr};
@@ -236,6 +237,11 @@ class Worker {
   const Launch& launch() const { return *launch_; }
   Warp& warp() { return current_->program->warps[current_->thread / kLanes]; }
 
+  /// Of all its launches in which races are looked for.
+  Races& kept_races() {
+    if (!kept_races_) kept_races_ = std::make_unique<Races>();
+    return *kept_races_;
+  }
   /// Null where races are not looked for.
   Races* races() { return races_; }
 
@@ -327,8 +333,9 @@ class Worker {
     count_step();
   }
 
-  /// Lets the worker's other fibers run. Where threads wait for each other through memory.
-  void yield(Where where = {});
+  /// Lets the worker's other fibers run. Where threads wait for each other through memory; `may_wait`: the thread may
+  /// wait for what another one does, in place of doing something itself.
+  void yield(Where where = {}, bool may_wait = true);
   /// Global memory changes, which may be what others wait for.
   void note_change() { ++changes_; }
 
@@ -386,6 +393,7 @@ class Worker {
   void go_on();
   void step_aside();
   void note_turn();
+  void note_computing(bool computes);
   void want_further();
   void switch_to(Fiber* next);
   /// What a fiber does first when it runs (again): keeps what is to be known of the one that was left.
@@ -396,6 +404,7 @@ class Worker {
   void prepare();
   void add_programs(size_t count);
   void begin_further();
+  void give_back();
   bool start_next(Cluster& cluster);
   void start(Program& program);
   void end_cluster_barrier(Cluster& cluster);
@@ -419,7 +428,8 @@ class Worker {
   ReadyQueue ready_;
   uint64_t random_ = 0;  ///< state of the generator; 0: in order
   uint64_t ticks_ = 0, yields_ = 0, steps_ = 0;
-  uint64_t begun_at_ = 0;  ///< yields when the launch, or further programs, began
+  uint64_t turns_ = 0;       ///< passed on by threads that may wait, while something changed, since a program began
+  uint64_t checked_at_ = 0;  ///< yields when limits were last checked
 
   std::unique_ptr<Races> kept_races_;  ///< made when first asked for
   Races* races_ = nullptr;             ///< in this launch
@@ -431,6 +441,8 @@ class Worker {
   size_t waiting_ = 0;          ///< clusters that do nothing but wait since the latest change
   uint64_t waits_since_ = 0;    ///< that change
   bool wants_further_ = false;  ///< programs to wait for
+  bool host_is_full_ = false;   ///< it has no memory for more programs of the launch
+  bool computes_ = false;       ///< some of its clusters do more than wait; counted in Launch::computing
   std::deque<Program> programs_;
   std::deque<Cluster> clusters_;
   std::deque<Fiber> fibers_;  ///< fiber i runs on stack i

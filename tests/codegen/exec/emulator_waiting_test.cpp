@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/exec/emulator/fibers.h"
 #include "dsl/tegula.h"
 #include "tests/codegen/exec/emulator_kernels.h"
 
@@ -51,6 +52,56 @@ TEST(WaitingPrograms, ReportsSayHowManyRunAtATime) {
   const std::string alone = error_of_launch(*device->load(meeting()), {2}, count.address(), 1 << 30);
   EXPECT_CONTAINS(alone, "stopped after the steps");
   EXPECT_EQ(alone.find("hint"), alone.npos);
+}
+
+// What nobody uses the result of is no wait; a program that computes may do what others wait for.
+TEST(WaitingPrograms, AreNoneThatDoSomething) {
+  const auto stopped = [](int threads, const char* body) {
+    auto device = make_emulator({.threads = threads, .limit_steps = 200000});
+    Array<int> flag(*device, 1);
+    return error_of_launch(*device->load(make_image({pointer("flag", Elem::I32)}, body, 1, 200000)), {133},
+                           flag.address());
+  };
+  // Each takes part in a sum that does not change.
+  const std::string sums = stopped(1, R"(
+entry:
+  br label %again
+again:
+  %o = call i32 @tegula.hw.atom_add_i32.acq_rel.gpu(ptr addrspace(1) %flag, i32 0, i1 true, i32 1)
+  br label %again)");
+  EXPECT_CONTAINS(sums, "stopped after the steps");
+  EXPECT_EQ(sums.find("hint"), sums.npos) << sums;
+  // Program 0 computes, the others wait for it.
+  for (int threads : {1, 2}) {
+    const std::string computes = stopped(threads, R"(
+entry:
+  %p = call i32 @tegula.hw.program_id_x()
+  %first = icmp eq i32 %p, 0
+  br i1 %first, label %compute, label %spin
+compute:
+  br label %compute
+spin:
+  %v = call i32 @tegula.hw.ld_global_b32.volatile(ptr addrspace(1) %flag, i32 0, i1 true, i32 2)
+  %set = icmp ne i32 %v, 0
+  br i1 %set, label %done, label %spin
+done:
+  ret void)");
+    EXPECT_CONTAINS(computes, "stopped after the steps");
+    EXPECT_EQ(computes.find("hint"), computes.npos) << computes;
+  }
+}
+
+TEST(WaitingPrograms, StacksAreGivenBack) {
+  emulator::StackPool stacks(16 << 10);
+  stacks.reserve(9000);
+  EXPECT_EQ(stacks.size(), 9000u);
+  stacks.give_back(3000);
+  EXPECT_GE(stacks.size(), 3000u);
+  EXPECT_LT(stacks.size(), 6000u);
+  stacks.reserve(7000);
+  EXPECT_EQ(stacks.size(), 7000u);
+  stacks.give_back(0);
+  EXPECT_EQ(stacks.size(), 0u);
 }
 
 // Program p > 0 waits for what program p - 1 does last.
