@@ -142,6 +142,16 @@ llvm::Value* kept_for_checks(Lowering& l, llvm::Value* x, bool in_range) {
   return l.b.CreateOr(l.b.CreateAnd(x, ~uint64_t(0) << 32), l.b.CreateZExt(low, type));
 }
 
+// Remainders by a number that is known to be 0, of either sign, are NaNs that LLVM knows.
+llvm::Value* kept_divisor(Lowering& l, llvm::Value* y) {
+  const auto* known = llvm::dyn_cast<llvm::ConstantFP>(y);
+  if (!l.emulator || !known || !known->isZero()) return y;
+  llvm::Value* zero = l.hw("opaque_b32", {l.i32(0)});
+  if (y->getType()->isDoubleTy())  // both words
+    zero = l.b.CreateMul(l.b.CreateZExt(zero, l.b.getInt64Ty()), l.b.getInt64(uint64_t(1) << 32 | 1));
+  return l.b.CreateBitCast(zero, y->getType());
+}
+
 // Loops that are being lowered have phis without the values of later iterations yet.
 bool follows_from_phi(const llvm::Value* x, unsigned depth = 0) {
   const auto* op = llvm::dyn_cast<llvm::Instruction>(x);
@@ -239,7 +249,7 @@ void lower_DivRn(Lowering& l, const ir::Op& op) {
 void lower_Rem(Lowering& l, const ir::Op& op) {
   if (is_float(op))
     return elementwise(l, op, [&](auto& x) {
-      return in_f32(l, x, [&](auto&& y) { return l.libclc("fmod", {y[0], y[1]}); });
+      return in_f32(l, x, [&](auto&& y) { return l.libclc("fmod", {y[0], kept_divisor(l, y[1])}); });
     });
   const ir::Type& type = op.result()->type;
   const Regs x = l.get(op.operand(0)), y = l.get(op.operand(1));

@@ -7,6 +7,7 @@
 
 #include <map>
 
+#include "codegen/exec/emulator/link_bodies.h"
 #include "codegen/exec/emulator/warning_calls.h"
 #include "codegen/lower/hw.h"
 
@@ -54,14 +55,26 @@ Value* before_clamp(Value* value) {
   return value;
 }
 
+/// The row of hw.def that the call is of; empty: none.
+llvm::StringRef row_of(const Value& x) {
+  const auto* call = llvm::dyn_cast<llvm::CallInst>(&x);
+  const Function* callee = call ? call->getCalledFunction() : nullptr;
+  if (!callee || !callee->getName().starts_with(lower::kHwPrefix)) return {};
+  return callee->getName().drop_front(lower::kHwPrefix.size());
+}
+
 class Checks {
  public:
-  Checks(llvm::Module& module, JitKernel& kernel) : calls_(module, kernel) {}
+  Checks(llvm::Module& module, JitKernel& kernel) : module_(module), calls_(module, kernel) {}
 
   void run(Function& f) {
     llvm::SmallVector<Instruction*> all;
     for (Instruction& i : llvm::instructions(f)) all.push_back(&i);
     for (Instruction* i : all) visit(*i);
+    if (!follows_shared_) return;
+    for (Instruction* i : all)
+      if (auto* call = llvm::dyn_cast<llvm::CallInst>(i); call && row_of(*call).starts_with("st_shared_"))
+        note_stored(*call);
   }
 
  private:
@@ -77,8 +90,7 @@ class Checks {
       case Instruction::AShr:
         return check_distance(i);
       case Instruction::Call:
-        if (const Function* f = llvm::cast<llvm::CallInst>(i).getCalledFunction())
-          if (f->getName().starts_with(lower::kHwPrefix)) check_access(llvm::cast<llvm::CallInst>(i));
+        if (!row_of(i).empty()) check_access(llvm::cast<llvm::CallInst>(i));
         return;
       default:
         return;
@@ -124,11 +136,15 @@ class Checks {
     } else {
       return nullptr;
     }
+    if (auto* phi = llvm::dyn_cast<llvm::PHINode>(x)) return exact_of_phi(*phi, bits);
     if (hands_on_numbers(x)) {
       Value* handed_on = exact_of_handed_on(b, *op);
       return exact_[{x, bits}] = handed_on;
     }
-    if (!is_arithmetic(x)) return found = b.CreateSExt(x, wide);
+    if (!is_arithmetic(x)) {
+      Value* exchanged = op ? exact_of_exchanged(b, *op) : nullptr;
+      return exact_[{x, bits}] = exchanged ? exchanged : b.CreateSExt(x, wide);
+    }
     const auto* distance =
         op->getOpcode() == Instruction::Shl ? llvm::cast<llvm::ConstantInt>(op->getOperand(1)) : nullptr;
     const unsigned left_bits = distance ? bits - unsigned(distance->getLimitedValue(bits - 1)) : bits;
@@ -136,6 +152,65 @@ class Checks {
     if (!left || !right) return nullptr;
     const auto opcode = is_disjoint_sum(op) ? Instruction::Add : llvm::cast<llvm::BinaryOperator>(op)->getOpcode();
     return exact_[{x, bits}] = b.CreateBinOp(opcode, left, right);
+  }
+
+  /// What loops and branches hand on.
+  Value* exact_of_phi(llvm::PHINode& phi, unsigned bits) {
+    llvm::IRBuilder<> b(&phi);
+    llvm::PHINode* wide = b.CreatePHI(b.getInt64Ty(), phi.getNumIncomingValues());
+    exact_[{&phi, bits}] = wide;
+    for (unsigned i = 0; i < phi.getNumIncomingValues(); ++i) {
+      Value* from = exact(phi.getIncomingValue(i));
+      wide->addIncoming(from ? from : b.getInt64(0), phi.getIncomingBlock(i));
+    }
+    return wide;
+  }
+
+  /// What lanes hand each other, by shuffles and shared memory, and what atomic operations give: null for anything
+  /// else, and for what is sure to be exact.
+  Value* exact_of_exchanged(llvm::IRBuilder<>& b, Instruction& x) {
+    b.SetCurrentDebugLocation(x.getDebugLoc());
+    const llvm::StringRef row = row_of(x);
+    if (row == "shfl_bfly_b32" || row == "shfl_idx_b32") {
+      Value *own = x.getOperand(0), *wide = exact(own);
+      if (!wide || is_taken_as_it_is(own, wide)) return nullptr;
+      Function* of_64 =
+          lower::declare_hw(module_, *lower::find_hw(row == "shfl_bfly_b32" ? "shfl_bfly_b64" : "shfl_idx_b64"));
+      return b.CreateCall(of_64, {wide, x.getOperand(1)});
+    }
+    if (row.starts_with("atom_add_i32"))
+      return b.CreateCall(helper(kExactAtomicName, b.getInt64Ty(), {b.getInt32Ty()}), {&x});
+    const auto* part = llvm::dyn_cast<llvm::ExtractValueInst>(&x);
+    Value& loaded = part ? *part->getOperand(0) : x;
+    if (!row_of(loaded).starts_with("ld_shared_") || !x.getType()->isIntegerTy(32)) return nullptr;
+    follows_shared_ = true;
+    Value* address = llvm::cast<llvm::CallInst>(loaded).getArgOperand(0);
+    if (part) address = b.CreateAdd(address, b.getInt32(4 * part->getIndices()[0]));
+    return b.CreateCall(helper(kExactSharedName, b.getInt64Ty(), {b.getInt32Ty(), b.getInt32Ty()}), {address, &x});
+  }
+
+  static bool is_taken_as_it_is(const Value* x, const Value* wide) {
+    const auto* cast = llvm::dyn_cast<llvm::SExtInst>(wide);
+    return llvm::isa<llvm::Constant>(x) || (cast && cast->getOperand(0) == x);
+  }
+
+  llvm::FunctionCallee helper(const char* name, Type* result, llvm::ArrayRef<Type*> operands) {
+    return module_.getOrInsertFunction(name, llvm::FunctionType::get(result, operands, false));
+  }
+
+  /// Tells what is stored to shared memory where it may not be the exact number.
+  void note_stored(llvm::CallInst& store) {
+    llvm::IRBuilder<> b(store.getNextNode());
+    Type *i32 = b.getInt32Ty(), *i64 = b.getInt64Ty();
+    Value* predicate = nullptr;
+    for (Value* argument : store.args())
+      if (argument->getType()->isIntegerTy(1)) predicate = b.CreateZExt(argument, i32);
+    for (unsigned i = 1; predicate && store.getArgOperand(i)->getType()->isIntegerTy(32); ++i) {
+      Value *stored = store.getArgOperand(i), *wide = exact(stored);
+      if (!wide || is_taken_as_it_is(stored, wide)) continue;
+      b.CreateCall(helper(kNoteExactName, b.getVoidTy(), {i32, i32, i64, i32}),
+                   {b.CreateAdd(store.getArgOperand(0), b.getInt32(4 * (i - 1))), stored, wide, predicate});
+    }
   }
 
   /// Divisors and distances are taken as they are.
@@ -166,8 +241,8 @@ class Checks {
       const bool is_signed =
           cast->getOpcode() == Instruction::SExt || (cast->getOpcode() == Instruction::ZExt && cast->hasNonNeg());
       Value* x = cast->getOperand(0);
-      if (is_signed && x->getType()->isIntegerTy(32) && (is_arithmetic(x) || hands_on_numbers(x)))
-        if (Value* wide = exact(x)) parts.push_back({cast, wide});
+      if (is_signed && x->getType()->isIntegerTy(32))
+        if (Value* wide = exact(x); wide && !is_taken_as_it_is(x, wide)) parts.push_back({cast, wide});
     } else if (is_arithmetic(offset) || hands_on_numbers(offset)) {
       for (Value* operand : llvm::cast<Instruction>(offset)->operands()) overflows(operand, parts);
     }
@@ -193,8 +268,10 @@ class Checks {
     calls_.warn(b, any, Warning::IndexOverflow, *place);
   }
 
+  llvm::Module& module_;
   WarningCalls calls_;
   std::map<std::pair<Value*, unsigned>, Value*> exact_;
+  bool follows_shared_ = false;  ///< addresses follow from what is loaded from shared memory
 };
 
 }  // namespace

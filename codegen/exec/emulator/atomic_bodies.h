@@ -34,7 +34,12 @@ template <class T>
 T emu_atom_add(uint64_t address, T value, uint32_t predicate, uint32_t site) {
   return atomic_update<T>(address, predicate, site, [=](T old) { return old + value; });
 }
-constexpr auto emu_atom_add_i32 = emu_atom_add<uint32_t>;
+inline uint32_t emu_atom_add_i32(uint64_t address, uint32_t value, uint32_t predicate, uint32_t site) {
+  const uint32_t old = emu_atom_add(address, value, predicate, site);
+  if (Races* races = this_worker->races(); races && predicate) [[unlikely]]
+    this_worker->fiber().exact_old = races->note_sum(address, old, value);
+  return old;
+}
 constexpr auto emu_atom_add_i64 = emu_atom_add<uint64_t>;
 template <class T>
 uint16_t sum_of(uint16_t a, uint16_t b) {

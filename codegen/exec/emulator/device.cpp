@@ -102,6 +102,35 @@ void tell_warnings(const Launch& launch, const KernelImage& image, const std::ve
   }
 }
 
+/// Launch::arrays. A number that leads from one argument's array to another one's, in bytes or elements, may do so in
+/// the kernel, too. Of arrays of the host's whose rows have gaps between them nobody tells which rows are theirs.
+std::vector<Range> arrays_of(const KernelImage& image, void* const* args, const GlobalMemory& memory) {
+  std::vector<Range> arrays(image.params.size());
+  std::set<uint64_t> addresses;
+  for (size_t i = 0; i < arrays.size(); ++i)
+    if (image.params[i].pointer) addresses.insert(*static_cast<const uint64_t*>(args[i]));
+  const bool knows_host = memory.host_begins_at(addresses);
+  const auto ranges = memory.table();
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    if (!image.params[i].pointer) continue;
+    const uint64_t address = *static_cast<const uint64_t*>(args[i]);
+    const Range* range = find_range(*ranges, address, 1);
+    if (range && (knows_host || memory.allocated_bytes(address))) arrays[i] = *range;
+  }
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const ImageParam& param = image.params[i];
+    const auto bytes = size_t(elem_bytes(param.elem));
+    if (param.pointer || (param.elem != Elem::I32 && param.elem != Elem::I64)) continue;
+    int64_t number = 0;
+    std::memcpy(&number, args[i], bytes);
+    if (bytes == 4) number = int32_t(number);
+    for (const uint64_t from : addresses)
+      for (const int64_t step : {1, 2, 4, 8})
+        if (number && addresses.contains(from + uint64_t(number * step))) return {};
+  }
+  return arrays;
+}
+
 /// Of a launch that was stopped and of which more programs waited than may run at a time.
 std::string hint_of_room(const Launch& launch) {
   if (!launch.waited || launch.most_programs == 0 || launch.programs <= uint64_t(launch.most_programs)) return "";
@@ -461,6 +490,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     std::tie(launch.limit_s, launch.limit_steps) = limits(options_);
     launch.track_writes = code.tiers.facts().async_proxy;
     launch.ranges = memory_.table();
+    if (check_races_) launch.arrays = arrays_of(code.image, args, memory_);
     launch.goes_on(0);
     code.tiers.add_seconds(pool_.get().run(launch));
     tell_warnings(launch, code.image, code.tiers.facts().places);

@@ -60,6 +60,7 @@ class Describer {
         fmt::format("{} of {} byte{}", verb[int(fault_.access)], fault_.bytes, fault_.bytes == 1 ? "" : "s");
     switch (fault_.kind) {
       case Fault::GlobalBounds: {
+        if (fault_.argument >= 0) return "out-of-bounds " + access + leaves_array();
         Range near;
         std::string where = memory_.describe(fault_.address, fault_.bytes, &near);
         const std::string argument = argument_into(near),
@@ -282,6 +283,25 @@ class Describer {
                        source(where));
   }
   bool is_known(const Where& where) const { return where.place < places_.size() || where.site < image_.sites.size(); }
+
+  /// Of an access that is within another argument's array.
+  std::string leaves_array() const {
+    const auto table = memory_.table();
+    auto array_of = [&](size_t i) {
+      uint64_t value = 0;
+      if (image_.params[i].pointer) std::memcpy(&value, args_[i], sizeof value);
+      const Range* range = find_range(*table, value, 1);
+      return range ? *range : Range{};
+    };
+    const Range own = array_of(size_t(fault_.argument));
+    std::string other;
+    for (size_t i = 0; i < image_.params.size() && other.empty(); ++i)
+      if (array_of(i).contains(fault_.address, 1)) other = image_.params[i].name;
+    const bool ahead = fault_.address < own.begin;
+    return fmt::format(" at {:#x}, {} bytes {} of the array of argument '{}', in that of argument '{}'", fault_.address,
+                       ahead ? own.begin - fault_.address : fault_.address - own.end,
+                       ahead ? "before the start" : "past the end", image_.params[size_t(fault_.argument)].name, other);
+  }
 
   /// Each row of an array of the host's is a range of its own where there are gaps between them.
   std::string argument_into(const Range& range) const {

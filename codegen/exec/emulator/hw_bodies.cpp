@@ -546,6 +546,33 @@ void emu_warn(uint32_t condition, uint32_t what, uint32_t place) {
   if (condition) [[unlikely]]
     this_worker->warn(Warning(what), place);
 }
+void emu_check_origin(uint64_t address, uint32_t access, uint64_t arguments, uint32_t predicate, uint32_t site) {
+  if (!predicate) return;
+  const uint32_t bytes = access & ((1u << kOriginAccessShift) - 1);
+  if (!this_worker->launch().leaves_arrays(address, bytes, arguments)) return;
+  Fault fault;
+  fault.kind = Fault::GlobalBounds;
+  fault.access = Access(access >> kOriginAccessShift);
+  fault.thread = this_worker->fiber().thread;
+  fault.where.site = lower::number_of_site(site);
+  fault.address = address;
+  fault.bytes = bytes;
+  fault.argument = std::countr_zero(arguments);
+  this_worker->abandon(fault);
+}
+void emu_note_exact(uint32_t address, uint32_t value, uint64_t exact, uint32_t predicate) {
+  Races* races = this_worker->races();
+  if (races && predicate && exact != uint64_t(int64_t(int32_t(value))))
+    races->note_exact(*this_worker->fiber().program, address, exact);
+}
+uint64_t emu_exact_of_shared(uint32_t address, uint32_t value) {
+  Races* races = this_worker->races();
+  return races ? races->exact_of(*this_worker->fiber().program, address, value) : uint64_t(int64_t(int32_t(value)));
+}
+uint64_t emu_exact_of_atomic(uint32_t value) {
+  const uint64_t exact = this_worker->fiber().exact_old;
+  return uint32_t(exact) == value ? exact : uint64_t(int64_t(int32_t(value)));
+}
 void emu_tick(uint32_t place) { this_worker->tick_loop(place); }
 void* emu_lane_values() {
   Warp& warp = this_worker->warp();

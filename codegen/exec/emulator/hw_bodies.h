@@ -86,6 +86,15 @@ void emu_yield();
 void emu_order(uint32_t bits);
 /// Warns of what is at that place (Warning) if the condition holds.
 void emu_warn(uint32_t condition, uint32_t what, uint32_t place);
+/// Ahead of an access (its bytes, and its kind at kOriginAccessShift) by a pointer that is made of these arguments,
+/// where races are looked for: that it does not fall into the array of another one (pointer_origins.h).
+inline constexpr int kOriginAccessShift = 16;
+void emu_check_origin(uint64_t address, uint32_t access, uint64_t arguments, uint32_t predicate, uint32_t site);
+/// What the int32 that was just stored to shared memory would be in 64 bits; what one is that was loaded from there, or
+/// given by the thread's latest atomic sum (arithmetic_checks.h).
+void emu_note_exact(uint32_t address, uint32_t value, uint64_t exact, uint32_t predicate);
+uint64_t emu_exact_of_shared(uint32_t address, uint32_t value);
+uint64_t emu_exact_of_atomic(uint32_t value);
 /// Called in each iteration of a loop, which ends at that place.
 void emu_tick(uint32_t place);
 /// Where the lanes of the warp put the values that a segment takes (lane_segments.h), and find what it gives.

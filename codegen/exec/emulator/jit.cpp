@@ -30,6 +30,7 @@
 #include "codegen/exec/emulator/lane_segments.h"
 #include "codegen/exec/emulator/link_bodies.h"
 #include "codegen/exec/emulator/number_births.h"
+#include "codegen/exec/emulator/pointer_origins.h"
 #include "codegen/exec/emulator/soft_float.h"
 #include "codegen/exec/emulator/to_bytecode.h"
 #include "codegen/exec/fatal_errors.h"
@@ -438,6 +439,7 @@ std::string Jit::Impl::make(const KernelImage& image, const Target& target, Tier
   retarget(*module, host.getTargetTriple(), image);
   if (checks) check_arithmetic(*module, kernel);
   if (births.nans || births.infinities) check_births(*module, kernel, births);
+  if (checks) check_origins(*module, image);
   form_lane_segments(*module, kernel);
   link_bodies(*module, image, target, kernel, checks);
   count_iterations(*module, image, kernel);

@@ -387,6 +387,10 @@ const std::vector<HwBody>& helper_functions() {
       helper(kOrderName, &emu_order),
       helper(kWarnName, &emu_warn),
       helper(kTickName, &emu_tick),
+      helper(kOriginName, &emu_check_origin),
+      helper(kNoteExactName, &emu_note_exact),
+      helper(kExactSharedName, &emu_exact_of_shared),
+      helper(kExactAtomicName, &emu_exact_of_atomic),
       helper(kLaneValuesName, &emu_lane_values),
       helper(kRunSegmentName, &emu_run_segment),
   };

@@ -16,7 +16,9 @@ namespace tegula::emulator {
 
 /// Functions of the emulator that generated code calls beside the bodies (hw_bodies.h, ptx_run.cpp).
 inline constexpr const char *kYieldName = "emu_yield", *kAsmName = "emu_asm", *kTickName = "emu_tick",
-                            *kOrderName = "emu_order", *kWarnName = "emu_warn";
+                            *kOrderName = "emu_order", *kWarnName = "emu_warn", *kOriginName = "emu_check_origin",
+                            *kNoteExactName = "emu_note_exact", *kExactSharedName = "emu_exact_of_shared",
+                            *kExactAtomicName = "emu_exact_of_atomic";
 
 /// These functions, and those that segments call (lane_segments.h).
 const std::vector<HwBody>& helper_functions();

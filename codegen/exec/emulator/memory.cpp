@@ -141,6 +141,11 @@ void GlobalMemory::remove_host(uint64_t begin) {
   table_ = nullptr;
 }
 
+bool GlobalMemory::host_begins_at(const std::set<uint64_t>& addresses) const {
+  std::lock_guard lock(mutex_);
+  return std::ranges::all_of(host_, [&](const auto& range) { return addresses.contains(range.first); });
+}
+
 std::shared_ptr<const RangeTable> GlobalMemory::table() const {
   std::lock_guard lock(mutex_);
   if (table_) return table_;

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -70,6 +71,9 @@ class GlobalMemory {
   size_t allocated_bytes(uint64_t address) const;
   void add_host(uint64_t begin, size_t bytes);
   void remove_host(uint64_t begin);
+
+  /// Whether each array of the host's begins at one of these addresses. One with gaps between its rows has many ranges.
+  bool host_begins_at(const std::set<uint64_t>& addresses) const;
 
   /// What may be accessed now. The table never changes; a later call returns another one.
   std::shared_ptr<const RangeTable> table() const;

@@ -61,12 +61,14 @@ void Races::begin(const Launch& launch) {
   first_id_ = next_id_;
   numbers_.clear();
   released_.clear();
+  exact_counters_.clear();
   for (KnownPage& known : known_pages_) known.written.reset();
 }
 
 void Races::begin(Program& program) {
   ProgramClocks& clocks = program.clocks;
   clocks.id = next_id_++;
+  shared_[program.shared_base].exact.clear();
   numbers_[clocks.id] = program.number;
   const size_t warps = program.warps.size();
   clocks.known.assign(warps, {Clock(warps + 1, 0), {}});
@@ -158,6 +160,30 @@ void Races::fence(Program& program, uint32_t thread) {
   Fenced& fenced = program.clocks.fenced[thread];
   learn(program, warp, std::exchange(fenced.read, {}), false);
   tell(program, warp, fenced.left);
+}
+
+// ---- Exact numbers
+
+void Races::note_exact(const Program& of, uint32_t address, uint64_t exact) {
+  shared_cells(of).exact[(address - of.shared_base) / 4] = exact;
+}
+
+uint64_t Races::exact_of(const Program& of, uint32_t address, uint32_t value) {
+  const std::map<uint32_t, uint64_t>& all = shared_cells(of).exact;
+  const auto known = all.empty() ? all.end() : all.find((address - of.shared_base) / 4);
+  return known != all.end() && uint32_t(known->second) == value ? known->second : uint64_t(int64_t(int32_t(value)));
+}
+
+uint64_t Races::note_sum(uint64_t address, uint32_t old, uint32_t added) {
+  const auto wide = [](uint32_t x) { return uint64_t(int64_t(int32_t(x))); };
+  const auto known = exact_counters_.find(address);
+  const uint64_t before = known != exact_counters_.end() && uint32_t(known->second) == old ? known->second : wide(old);
+  const uint64_t sum = before + wide(added);
+  if (sum != wide(uint32_t(sum)))
+    exact_counters_[address] = sum;
+  else if (known != exact_counters_.end())
+    exact_counters_.erase(known);
+  return before;
 }
 
 // ---- Accesses

@@ -104,6 +104,13 @@ class Races {
   /// The box of a bulk copy to the shared memory of `of`, when the current thread issues it.
   void bulk_copy(const Program& of, uint32_t offset, uint32_t bytes, Where where);
 
+  /// Numbers of 32 bits whose sums and products did not fit, as what they would be: those in shared memory until
+  /// something else is stored there, and counters.
+  void note_exact(const Program& of, uint32_t address, uint64_t exact);
+  uint64_t exact_of(const Program& of, uint32_t address, uint32_t value);
+  /// An atomic sum; returns what stood at the address before.
+  uint64_t note_sum(uint64_t address, uint32_t old, uint32_t added);
+
   static void warp_met(Program& program, uint32_t warp);
   /// The threads [first, first + threads) of the program.
   static void threads_met(Program& program, uint32_t first, uint32_t threads);
@@ -214,6 +221,7 @@ class Races {
   std::unordered_map<uint32_t, SharedCells> shared_;  ///< by the addresses of programs' shared memory
   uint32_t last_shared_base_ = 0;                     ///< of `last_shared_`
   SharedCells* last_shared_ = nullptr;
+  std::map<uint64_t, uint64_t> exact_counters_;  ///< at these addresses
   struct Released {
     Told told;
     Clocks in_program;  ///< what is for the same program alone

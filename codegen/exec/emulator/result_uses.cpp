@@ -60,7 +60,7 @@ class Uses {
 
   void visit_call(llvm::CallInst& call, const llvm::Use& use, const Conditions& conditions) {
     const llvm::Function* callee = call.getCalledFunction();
-    if (callee && callee->getName() == kWarnName) return;
+    if (callee && callee->getName().starts_with(kBodyPrefix)) return;  // a check
     if (!call.mayReadOrWriteMemory() && !call.isConvergent()) return follow(call, conditions);
     if (!callee || !callee->getName().starts_with(lower::kHwPrefix)) return add(call, conditions);
     // A load gives the operands between its pointer and its predicate where that does not hold.

@@ -2,6 +2,7 @@
 // at a time, without preemption. A fiber gives up control in a rendezvous, in an atomic operation, and at its end.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <condition_variable>
@@ -190,6 +191,8 @@ struct Launch {
   Recording* recording = nullptr;                 ///< of one program, whose number follows; null: none
   uint64_t recorded_program = 0;
   std::shared_ptr<const RangeTable> ranges;
+  /// By parameters: what may be accessed around where each points to. Empty where arrays are not told apart.
+  std::vector<Range> arrays;
 
   std::atomic<uint64_t> next_program{0};
   std::atomic<int64_t> resident{0};  ///< programs of all workers
@@ -201,6 +204,16 @@ struct Launch {
   bool report_to_stderr = false;  ///< a handler of signals comes before the error
   double limit_s = 0;             ///< 0: none
   uint64_t limit_steps = 0;       ///< of a worker; 0: none
+
+  /// That an access by a pointer made of these arguments (bits) is to the array of another one.
+  bool leaves_arrays(uint64_t address, uint64_t bytes, uint64_t arguments) const {
+    if (arrays.empty()) return false;
+    for (uint64_t left = arguments; left; left &= left - 1) {
+      const Range& own = arrays[size_t(std::countr_zero(left))];
+      if (own.end == own.begin || own.contains(address, 1)) return false;
+    }
+    return std::ranges::any_of(arrays, [&](const Range& other) { return other.contains(address, bytes); });
+  }
 
   /// The tensor map at this address; null if there is none.
   const TensorMap* tensor_map(uint64_t address) const {

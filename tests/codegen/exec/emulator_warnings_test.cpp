@@ -112,6 +112,46 @@ TEST(Warnings, OfIndicesThatWerePartsOfWords) {
   EXPECT_CONTAINS(warned("%times = mul i32 %l, 65536\n  %moved = shl i32 %times, 16"), "int32 that does not fit");
 }
 
+// x holds ones: sums of n * 1 by lanes, warps and programs, and what loops carry. Those of 2^32 are 0 in 32 bits, where
+// the store is allowed.
+TEST(Warnings, OfIndicesThatThreadsComputeTogether) {
+  const char* kOverflow = "the address of an access follows from a sum or product of int32 that does not fit";
+  struct Case {
+    const char* body;
+    int n;
+    bool warns;
+  };
+  for (const Case& c : {
+           Case{"tl.store(x + tl.sum(tl.load(x + i) * n), 2)", 1 << 25, true},
+           {"tl.store(x + tl.sum(tl.load(x + i) * n), 2)", 1, false},
+           {"tl.store(x + tl.sum(tl.load(x + i) * n), 2, mask=n < 0)", 1 << 25, false},
+           // Parts of the sum do not fit, but all of it does.
+           {"tl.store(x + tl.sum(tl.where(i % 2 == 0, n, -n)), 2)", 1 << 30, false},
+           {"tl.store(x + tl.sum(tl.where(i < 64, n, -n)), 2)", 1 << 30, false},
+           {"at = tl.sum(tl.load(x + i).to(tl.int64) * n)\n    tl.store(x + at, 2, mask=at < 256)", 1 << 25, false},
+           {"at = tl.cumsum(tl.load(x + i) * n)\n    tl.store(x + at, at, mask=(at >= 0) & (at < 256))", 1 << 25, true},
+           {"at = tl.cumsum(tl.load(x + i) * n)\n    tl.store(x + at, at, mask=(at >= 0) & (at < 256))", 1, false},
+           {"tl.store(x + tl.xor_sum(tl.load(x + i) * n), 2)", 3, false},
+           {"tl.atomic_add(x + 200, n)\n    at = tl.atomic_add(x + 200, 1)\n    tl.store(x + (at + n + 6), 2)",
+            2147483647, true},
+           {"tl.atomic_add(x + 200, n)\n    at = tl.atomic_add(x + 200, 1)\n    tl.store(x + at, 2)", 7, false},
+           {"at = 0\n    for k in range(9):\n        tl.store(x + at + i, 2, mask=at == 0)\n        at += n", 1 << 30,
+            true},
+           {"at = 0\n    for k in range(2):\n        tl.store(x + at + i, 2, mask=at == 0)\n        at += n", 1 << 30,
+            false},
+           {"m = tl.arange(0, 16)[:, None] + tl.arange(0, 16)[None, :] * n\n"
+            "    tl.store(x + tl.trans(m) * n + 0 * m, 2, mask=tl.trans(m) * n == 0)",
+            65536, true},
+       }) {
+    SCOPED_TRACE(c.body);
+    const std::string found = warnings_of(c.body, c.n);
+    if (c.warns)
+      EXPECT_CONTAINS(found, kOverflow);
+    else
+      EXPECT_EQ(found, "");
+  }
+}
+
 // Lanes that a mask or a tl.where leaves out compute as well.
 TEST(Warnings, OfResultsThatAreUsed) {
   const char* kDivision = "integer division by 0";
@@ -179,10 +219,11 @@ std::string births_of(const std::string& body, bool infinities = false, LaunchOp
 // x is -2 everywhere, the kernel's first line 8.
 TEST(Warnings, OfNansOfEveryOperation) {
   for (const char* value :
-       {"v % (v + 2)", "tl.sin(v * 1e38 * 10)", "tl.cos(v * 1e38 * 10)", "tl.math.pow(v, v * 0.25)", "tl.log(v)",
-        "tl.log2(v)", "tl.sqrt(v)", "tl.rsqrt(v)", "libdevice.acos(v)", "libdevice.tgamma(v)",
-        "libdevice.fmod(v, v + 2)", "(v + 2) / (v + 2)", "(v.to(tl.float16) * 60000 - v.to(tl.float16) * 60000)",
-        "(v.to(tl.bfloat16) + 2) / (v.to(tl.bfloat16) + 2)", "tl.fma(v * 1e38 * 10, v + 2, v)"}) {
+       {"v % (v + 2)", "v % 0.0", "v.to(tl.float64) % 0.0", "v.to(tl.float16) % -0.0", "tl.sin(v * 1e38 * 10)",
+        "tl.cos(v * 1e38 * 10)", "tl.math.pow(v, v * 0.25)", "tl.log(v)", "tl.log2(v)", "tl.sqrt(v)", "tl.rsqrt(v)",
+        "libdevice.acos(v)", "libdevice.tgamma(v)", "libdevice.fmod(v, v + 2)", "(v + 2) / (v + 2)",
+        "(v.to(tl.float16) * 60000 - v.to(tl.float16) * 60000)", "(v.to(tl.bfloat16) + 2) / (v.to(tl.bfloat16) + 2)",
+        "tl.fma(v * 1e38 * 10, v + 2, v)"}) {
     SCOPED_TRACE(value);
     EXPECT_EQ(births_of(fmt::format("tl.store(y + i, ({}).to(tl.float32))", value)), "8 NaN; ");
   }
