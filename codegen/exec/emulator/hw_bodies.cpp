@@ -94,6 +94,8 @@ void copy_async(uint32_t to, uint64_t from, uint32_t predicate, uint32_t site) {
   Fiber& fiber = this_worker->fiber();
   void* source = predicate ? global_access(from, bytes, Access::Read, site) : nullptr;
   fiber.copies.issue({shared_access(fiber, to, bytes, Access::Write, site), source, bytes, site});
+  if (Races* races = this_worker->races())
+    races->copy_begins(*fiber.program, to - fiber.program->shared_base, bytes, {site});
 }
 
 template <unsigned bytes>

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "codegen/exec/emulator/access.h"
 #include "codegen/exec/emulator/scheduler.h"
 
 namespace tegula::emulator {
@@ -81,6 +82,7 @@ void Races::begin(Program& program) {
   if (shared.cells.count < cells) {  // what programs before did there is over
     shared.cells = {cells, {}, {}};
     shared.written.assign(cells, {});
+    shared.copied.clear();
   }
 }
 
@@ -400,9 +402,42 @@ void Races::shared(const Fiber& fiber, const Program& of, uint32_t offset, uint3
   const void* at = reinterpret_cast<const void*>(uint64_t(of.shared_base + offset));
   const bool same = stored && std::memcmp(at, stored, bytes) == 0;
   SharedCells& shared = shared_cells(of);
-  for (uint32_t cell = offset & ~3u; cell < offset + bytes; cell += 4)
+  for (uint32_t cell = offset & ~3u; cell < offset + bytes; cell += 4) {
+    if (!shared.copied.empty() && shared.copied[cell / 4].by == of.clocks.id)
+      check_copied(shared.copied[cell / 4], now, cell);
     note_written(shared.written[cell / 4], of.clocks.id, now, cell, uint8_t(bytes_of_cell(cell, offset, bytes)));
+  }
   this->access(shared.cells, offset / 4, now, offset, bytes, same);
+  if (access != Access::Read && !shared.exact.empty())
+    shared.exact.erase(shared.exact.lower_bound(offset / 4), shared.exact.lower_bound((offset + bytes + 3) / 4));
+}
+
+/// An access to bytes of that cell while they are copied.
+void Races::check_copied(const SharedCells::Copied& copied, const Access_& now, uint64_t address) {
+  Fault fault;
+  fault.address = address;
+  fault.other_where.site = copied.site;
+  const bool own = copied.thread == now.warp * kLanes + now.lane, reads = now.access == Access::Read;
+  misuse(reads
+             ? own ? "a read of shared memory at offset {address}, which a copy of the thread's own, issued at "
+                     "{other}, writes; a wait for its group is missing"
+                   : "a read of shared memory at offset {address}, which a copy of another thread, issued at {other}, "
+                     "writes; a wait of that thread for its group and a barrier behind it are missing"
+             : "a write to shared memory at offset {address}, which a copy issued at {other} writes as well; a wait "
+               "for its group is missing",
+         now.where, fault);
+}
+
+void Races::copy_begins(const Program& of, uint32_t offset, uint32_t bytes, Where where) {
+  SharedCells& shared = shared_cells(of);
+  shared.copied.resize(shared.cells.count);
+  for (uint32_t cell = offset / 4; cell < (offset + bytes) / 4; ++cell)
+    shared.copied[cell] = {of.clocks.id, this_worker->fiber().thread, where.site};
+}
+
+void Races::copy_ends(const Program& of, uint32_t offset, uint32_t bytes) {
+  std::vector<SharedCells::Copied>& copied = shared_cells(of).copied;
+  for (uint32_t cell = offset / 4; cell < (offset + bytes) / 4; ++cell) copied[cell] = {};
 }
 
 // The thread that issues it must know of all that was done there; then the bytes are the copies'.

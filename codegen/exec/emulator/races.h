@@ -101,6 +101,10 @@ class Races {
   /// Of the shared memory of the program, or of the block of its cluster, `of`.
   void shared(const Fiber& fiber, const Program& of, uint32_t offset, uint32_t bytes, Access access, Where where,
               const void* stored);
+  /// An asynchronous copy to the program's shared memory, which the current thread has issued; and where it is over.
+  /// Between, nobody may access these bytes.
+  void copy_begins(const Program& of, uint32_t offset, uint32_t bytes, Where where);
+  void copy_ends(const Program& of, uint32_t offset, uint32_t bytes);
   /// The box of a bulk copy to the shared memory of `of`, when the current thread issues it.
   void bulk_copy(const Program& of, uint32_t offset, uint32_t bytes, Where where);
 
@@ -164,8 +168,15 @@ class Races {
       uint32_t by = 0;  ///< the program whose bytes these are
       uint8_t bytes = 0;
     };
+    /// By a copy under way, of this program; 0: there is none.
+    struct Copied {
+      uint32_t by = 0;
+      uint32_t thread = 0, site = 0;
+    };
     Cells cells;
     std::vector<Written> written;
+    std::vector<Copied> copied;          ///< empty where nothing was ever copied
+    std::map<uint32_t, uint64_t> exact;  ///< by cells
   };
   struct Access_ {
     Program& program;
@@ -206,6 +217,7 @@ class Races {
   [[noreturn]] void report(const Slot& before, const Access_& now, uint64_t cell, uint32_t bytes);
   static void note_written(SharedCells::Written& cell, uint32_t of, const Access_& now, uint64_t address,
                            uint8_t bytes);
+  [[noreturn]] static void check_copied(const SharedCells::Copied& copied, const Access_& now, uint64_t address);
   static void note_unwritten(const Access_& now, uint64_t address, uint32_t bytes);
   void order(Program& program, uint32_t thread, uint64_t address, MemoryOrder order, Access access);
   static void learn(Program& program, uint32_t warp, const Told& told, bool program_only);

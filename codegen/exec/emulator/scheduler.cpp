@@ -208,6 +208,7 @@ void Worker::perform(const Fiber& fiber, const AsyncCopy& copy) {
   Program& program = *fiber.program;
   if (races_) {
     const uint32_t offset = uint32_t(reinterpret_cast<uint64_t>(copy.to)) - program.shared_base;
+    races_->copy_ends(program, offset, copy.bytes);
     races_->shared(fiber, *fiber.program, offset, copy.bytes, Access::Write, {copy.site}, nullptr);
   }
   if (program.writes.tracks())

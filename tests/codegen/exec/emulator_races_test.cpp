@@ -217,6 +217,27 @@ TEST(Races, OfCopiesAndMemoryBarriers) {
        "race:\nk.py:1:5\nk.py:2:5"},
       {"a read beside a copy, waited for too late",
        filled() + copy("%mine", 1) + sync() + load("%other", 2) + kWaitForCopies + sync(), "k.py:2:5\nk.py:1:5"},
+      {"a read of what the thread copies itself", filled() + copy("%mine", 1) + load("%mine", 2),
+       "a read of shared memory at offset 316, which a copy of the thread's own, issued at k.py:1:5, writes; a wait "
+       "for "
+       "its group is missing\nat k.py:2:5, program (0, 0, 0), thread 63"},
+      {"... that is committed alone",
+       filled() + copy("%mine", 1) + "call void @tegula.hw.cp_async_commit()\n" + load("%mine", 2),
+       "k.py:1:5\nk.py:2:5"},
+      {"... of a later group than is waited for",
+       filled() + copy("%mine", 1) +
+           "call void @tegula.hw.cp_async_commit()\ncall void @tegula.hw.cp_async_wait.1()\n" + load("%mine", 2),
+       "k.py:1:5\nk.py:2:5"},
+      {"... behind the wait", filled() + copy("%mine", 1) + kWaitForCopies + load("%mine", 2), ""},
+      {"... of other bytes", store("%b0", 3, "5") + sync() + copy("%mine", 1) + load("%b0", 2) + kWaitForCopies, ""},
+      {"a store to what the thread copies", filled() + copy("%mine", 1) + store("%mine", 2),
+       "a write to shared memory at offset 316, which a copy issued at k.py:1:5 writes as well\nat k.py:2:5"},
+      {"a second copy there", filled() + copy("%mine", 1) + copy("%mine", 2), "k.py:1:5 writes as well\nat k.py:2:5"},
+      {"... behind the wait", filled() + copy("%mine", 1) + kWaitForCopies + copy("%mine", 2) + kWaitForCopies, ""},
+      {"a read between barriers ahead of the wait",
+       filled() + copy("%mine", 1) + sync() + load("%other", 2) + sync() + kWaitForCopies,
+       "a copy of another thread, issued at k.py:1:5, writes; a wait of that thread for its group and a barrier\nat "
+       "k.py:2:5"},
       {"a phase that the other warp waits for",
        init(32) + store("%mine", 1, "%t", "%low") + arrive("%low") + kWait + load("%word", 2), ""},
       {"a store behind the arrival",
