@@ -224,26 +224,30 @@ class EmulatorDeviceImpl : public EmulatorDevice {
 
   void copy_to_device(uint64_t to, const void* from, size_t bytes, StreamHandle stream) override {
     check_copy("copy to the device", to, bytes, stream);
+    check_transfer("copy to the device", stream, {{to, bytes, Access::Write}}, false);
     wait_for(stream);
     written_.mark(to, bytes);
     if (bytes) std::memcpy(reinterpret_cast<void*>(to), from, bytes);
   }
   void copy_to_host(void* to, uint64_t from, size_t bytes, StreamHandle stream) override {
     check_copy("copy to the host", from, bytes, stream);
+    check_transfer("copy to the host", stream, {{from, bytes, Access::Read}}, false);
     wait_for(stream);
     if (bytes) std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
   }
   void copy_on_device(uint64_t to, uint64_t from, size_t bytes, StreamHandle stream) override {
     check_range("copy on the device", to, bytes);
     check_range("copy on the device", from, bytes);
-    run_or_capture(stream, [=, this](StreamHandle) {
+    run_or_capture(stream, [=, this](StreamHandle of) {
+      check_transfer("copy on the device", of, {{from, bytes, Access::Read}, {to, bytes, Access::Write}}, true);
       written_.mark(to, bytes);
       if (bytes) std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
     });
   }
   void fill(uint64_t address, uint8_t value, size_t bytes, StreamHandle stream) override {
     check_range("fill", address, bytes);
-    run_or_capture(stream, [=, this](StreamHandle) {
+    run_or_capture(stream, [=, this](StreamHandle of) {
+      check_transfer("fill", of, {{address, bytes, Access::Write}}, true);
       written_.mark(address, bytes);
       if (bytes) std::memset(reinterpret_cast<void*>(address), value, bytes);
     });
@@ -426,6 +430,23 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     if (!options_.check_bounds || bytes == 0 || find_range(*memory_.table(), address, bytes)) return;
     throw DeviceError(
         fmt::format("{} of {} bytes at {:#x}, {}", what, bytes, address, memory_.describe(address, bytes)));
+  }
+
+  /// That no launch on another stream may still write what is copied, or use what is written. `goes_on`: the host does
+  /// not wait for it.
+  void check_transfer(const char* what, StreamHandle stream, std::initializer_list<Transferred> parts, bool goes_on) {
+    if (!check_races_) return;
+    const uint64_t number = number_of(stream);
+    std::shared_ptr<const StreamLaunch> transfer;
+    {
+      std::lock_guard lock(order_mutex_);
+      transfer = order_.transfer(number, what);
+    }
+    const std::string error = pool_.get().with_races([&](Races& races) {
+      const std::optional<Fault> fault = races.transfer(transfer, parts, goes_on);
+      return fault ? describe_transfer(*fault, *transfer, memory_) : std::string();
+    });
+    if (!error.empty()) throw DeviceError(error);
   }
 
   /// How many programs a worker has at a time from the beginning. One is fastest; where programs may wait for each

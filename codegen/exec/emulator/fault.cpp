@@ -15,6 +15,11 @@ namespace tegula::emulator {
 namespace {
 
 constexpr uint32_t kLanes = 32;
+constexpr const char* kVerbs[] = {"read", "write", "atomic operation"};
+constexpr const char* kHintOfStreams =
+    "\n  hint: one stream for both, or have the host wait for the other stream between them: synchronize(), or an "
+    "event "
+    "recorded there";
 
 /// Threads in ascending order as "thread 3" or "threads 0-15, 20, 24-31".
 std::string thread_list(const std::vector<uint32_t>& threads) {
@@ -31,6 +36,17 @@ std::string thread_list(const std::vector<uint32_t>& threads) {
     text += last == i ? fmt::format("{}", threads[i]) : fmt::format("{}-{}", threads[i], threads[last]);
   }
   return (threads.size() == 1 ? "thread " : "threads ") + text;
+}
+
+std::string of_other_launch(const Fault& fault) {
+  return fmt::format(" of kernel '{}', launched on another stream,", fault.other_launch->kernel);
+}
+/// Transfers have none.
+std::string place_in_other_launch(const Fault& fault) {
+  const StreamLaunch& launch = *fault.other_launch;
+  const uint32_t site = fault.other_where.site;
+  if (!launch.transfer.empty()) return "";
+  return " at " + (site < launch.sites.size() ? launch.sites[site].to_string() : "an unknown source place");
 }
 
 class Describer {
@@ -52,12 +68,10 @@ class Describer {
 
  private:
   static constexpr uint64_t kNearArgument = 1 << 20;  ///< what is farther behind an argument's address is not its array
-  static constexpr const char* kVerbs[] = {"read", "write", "atomic operation"};
 
   std::string happened() const {
-    const auto& verb = kVerbs;
     std::string access =
-        fmt::format("{} of {} byte{}", verb[int(fault_.access)], fault_.bytes, fault_.bytes == 1 ? "" : "s");
+        fmt::format("{} of {} byte{}", kVerbs[int(fault_.access)], fault_.bytes, fault_.bytes == 1 ? "" : "s");
     switch (fault_.kind) {
       case Fault::GlobalBounds: {
         if (fault_.argument >= 0) return "out-of-bounds " + access + leaves_array();
@@ -125,17 +139,19 @@ class Describer {
       who += fmt::format(" of program ({}, {}, {})", fault_.other_x, fault_.other_y, fault_.other_z);
     if (fault_.other_block) who += fmt::format(" of block {} of the cluster", *fault_.other_block);
     if (fault_.by_bulk_copy) who = "a bulk copy";
-    std::string where = source(fault_.other_where);
-    if (const StreamLaunch* launch = fault_.other_launch) {
-      who += fmt::format(" of kernel '{}', launched on another stream,", launch->kernel);
-      const uint32_t site = fault_.other_where.site;
-      where = site < launch->sites.size() ? launch->sites[site].to_string() : "an unknown source place";
+    std::string where = " at " + source(fault_.other_where);
+    if (fault_.other_launch) {
+      if (fault_.other_launch->transfer.empty())
+        who += of_other_launch(fault_);
+      else
+        who = fmt::format("a {} on another stream", fault_.other_launch->transfer);
+      where = place_in_other_launch(fault_);
     }
-    return fmt::format("and {} by {} at {}, and {}", kVerbs[int(fault_.other_access)], who, where, missing());
+    return fmt::format("and {} by {}{}, and {}", kVerbs[int(fault_.other_access)], who, where, missing());
   }
 
   std::string missing() const {
-    if (fault_.other_launch) return "nothing orders the two launches";
+    if (fault_.other_launch) return "nothing orders the two";
     if (fault_.by_scope) return "an atomic operation of scope 'cta' counts in its own program alone";
     if (fault_.between_programs) return "nothing orders the two programs";
     if (fault_.by_bulk_copy) return "no wait for the copy's phase comes between";
@@ -144,7 +160,7 @@ class Describer {
   }
 
   std::string race_hint() const {
-    if (fault_.other_launch) return "\n  hint: one stream for both launches, or wait for the other stream between them";
+    if (fault_.other_launch) return kHintOfStreams;
     if (fault_.by_scope) return "\n  hint: scope='gpu'";
     if (fault_.between_programs)
       return "\n  hint: tl.atomic_add and its kin, or an atomic with sem='release' behind the one and one with "
@@ -370,6 +386,17 @@ const char* text_of(Warning what) {
 std::string describe(const Fault& fault, const KernelImage& image, const std::vector<Place>& places,
                      const GlobalMemory& memory, void* const* args) {
   return Describer(fault, image, places, memory, args).text();
+}
+
+std::string describe_transfer(const Fault& fault, const StreamLaunch& transfer, const GlobalMemory& memory) {
+  std::string who = fmt::format("a {} on another stream", fault.other_launch->transfer);
+  if (fault.other_launch->transfer.empty())
+    who = fmt::format("thread {} of program ({}, {}, {}){}", fault.other_thread, fault.other_x, fault.other_y,
+                      fault.other_z, of_other_launch(fault));
+  return fmt::format("race: {} at {:#x}, {}, by a {}, and {} by {}{}, and nothing orders the two{}",
+                     kVerbs[int(fault.access)], fault.address, memory.describe(fault.address, fault.bytes),
+                     transfer.transfer, kVerbs[int(fault.other_access)], who, place_in_other_launch(fault),
+                     kHintOfStreams);
 }
 
 }  // namespace tegula::emulator

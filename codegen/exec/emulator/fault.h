@@ -106,4 +106,7 @@ struct Place {
 std::string describe(const Fault& fault, const KernelImage& image, const std::vector<Place>& places,
                      const GlobalMemory& memory, void* const* args);
 
+/// The same of a copy or a fill that races with a launch.
+std::string describe_transfer(const Fault& fault, const StreamLaunch& transfer, const GlobalMemory& memory);
+
 }  // namespace tegula::emulator

@@ -53,12 +53,16 @@ void Told::join(const Told& other) {
 // ---- What orders
 
 void Races::begin(const Launch& launch) {
+  launch_ = &launch;
+  begin_next(launch.on_stream);
+}
+
+void Races::begin_next(std::shared_ptr<const StreamLaunch> launch) {
   // All streams wait for the default one.
   if (last_launch_ && last_launch_->stream != StreamOrder::kDefault && !numbers_.empty())
     earlier_[first_id_] = {last_launch_, std::move(numbers_)};
   if (earlier_.size() > kMostEarlier) earlier_.erase(earlier_.begin());
-  launch_ = &launch;
-  last_launch_ = launch.on_stream;
+  last_launch_ = std::move(launch);
   first_id_ = next_id_;
   numbers_.clear();
   released_.clear();
@@ -210,10 +214,10 @@ Races::SharedCells& Races::shared_cells(const Program& program) {
 
 const Races::EarlierLaunch* Races::beside(uint32_t program) const {
   auto after = earlier_.upper_bound(program);
-  if (after == earlier_.begin() || !launch_->on_stream) return nullptr;
+  if (after == earlier_.begin() || !last_launch_) return nullptr;
   const EarlierLaunch& earlier = std::prev(after)->second;
   if (!earlier.numbers.contains(program)) return nullptr;
-  const StreamClock& over = launch_->on_stream->before;
+  const StreamClock& over = last_launch_->before;
   const auto known = over.find(earlier.launch->stream);
   return known != over.end() && known->second >= earlier.launch->number ? nullptr : &earlier;
 }
@@ -458,19 +462,89 @@ void Races::bulk_copy(const Program& of, uint32_t offset, uint32_t bytes, Where 
   }
 }
 
-void Races::report(const Slot& before, const Access_& now, uint64_t cell, uint32_t bytes) {
+// ---- Copies and fills
+
+std::optional<Fault> Races::transfer(std::shared_ptr<const StreamLaunch> what, std::span<const Transferred> parts,
+                                     bool goes_on) {
+  goes_on &= what->stream != StreamOrder::kDefault;  // for which others wait
+  begin_next(std::move(what));
+  const uint32_t id = next_id_++;
+  if (goes_on) numbers_[id] = 0;
+  if (earlier_.empty() && !goes_on) return std::nullopt;
+  for (const Transferred& part : parts)
+    if (std::optional<Fault> fault = transfer(part, id, goes_on)) return fault;
+  return std::nullopt;
+}
+
+const Races::Slot* Races::beside_transfer(const Cells& cells, size_t cell, const Slot& slot) const {
+  for (int i = 0; i < 2; ++i)
+    for (const Slots* slots : {&cells.writes, &cells.reads}) {
+      if (slots == &cells.reads && slot.access == uint32_t(Access::Read)) continue;
+      const Slot* before = slots->find(i, cell);
+      if (before && before->bytes & slot.bytes && beside(before->program)) return before;
+    }
+  return nullptr;
+}
+
+/// What it races with; if it has none, and goes on, it is noted down for launches to come.
+std::optional<Fault> Races::transfer(const Transferred& part, uint32_t id, bool goes_on) {
+  const uint64_t end = part.address + part.bytes;
+  for (uint64_t at = part.address & ~uint64_t(3); at < end; at += 4) {
+    if (!goes_on && !pages_.contains(at / kPageBytes)) {
+      at = at / kPageBytes * kPageBytes + kPageBytes - 4;
+      continue;
+    }
+    Cells& cells = *page(at / kPageBytes).cells;
+    const size_t cell = at % kPageBytes / 4;
+    Slot slot;
+    slot.program = id;
+    slot.lanes = 1;
+    slot.bytes = bytes_of_cell(at, part.address, part.bytes) & 15;
+    slot.access = uint32_t(part.access) & 3;
+    if (const Slot* before = beside_transfer(cells, cell, slot)) {
+      Fault fault = fault_of(*before, at, slot.bytes);
+      fault.access = part.access;
+      return fault;
+    }
+    if (!goes_on) continue;
+    Slots& slots = part.access == Access::Read ? cells.reads : cells.writes;
+    slots.at(0, cell, cells.count) = slot;
+    if (part.access == Access::Read) continue;
+    // All that stands there is over.
+    for (Slot* over : {cells.writes.find(1, cell), cells.reads.find(0, cell), cells.reads.find(1, cell)})
+      if (over) over->bytes &= ~slot.bytes & 15;
+  }
+  return std::nullopt;
+}
+
+/// A race with that access, in these bytes of the cell, as far as it is known by the access alone.
+Fault Races::fault_of(const Slot& before, uint64_t cell, uint32_t bytes) const {
   const uint32_t common = before.bytes & bytes;
   Fault fault;
-  fault.kind = now.is_shared ? Fault::SharedRace : Fault::GlobalRace;
-  fault.access = now.access;
+  fault.kind = Fault::GlobalRace;
   fault.other_access = Access(before.access);
-  fault.thread = now.warp * kLanes + now.lane;
-  fault.where = now.where;
   fault.address = cell + uint32_t(std::countr_zero(common));
   fault.bytes = uint32_t(std::popcount(common));
-  const uint32_t lanes = before.lanes & ~(before.warp == now.warp ? 1u << now.lane : 0);
-  fault.other_thread = before.warp * kLanes + uint32_t(std::countr_zero(lanes ? lanes : before.lanes));
+  fault.other_thread = before.warp * kLanes + uint32_t(std::countr_zero(before.lanes));
   fault.other_where.site = before.site;
+  const EarlierLaunch* earlier = before.program < first_id_ ? beside(before.program) : nullptr;
+  if (earlier) fault.other_launch = earlier->launch.get();
+  const uint64_t number = (earlier ? earlier->numbers : numbers_).at(before.program);
+  const Grid& grid = earlier ? earlier->launch->grid : launch_->grid;
+  fault.other_x = uint32_t(number % grid.x);
+  fault.other_y = uint32_t(number / grid.x % grid.y);
+  fault.other_z = uint32_t(number / grid.x / grid.y);
+  return fault;
+}
+
+void Races::report(const Slot& before, const Access_& now, uint64_t cell, uint32_t bytes) {
+  Fault fault = fault_of(before, cell, bytes);
+  if (now.is_shared) fault.kind = Fault::SharedRace;
+  fault.access = now.access;
+  fault.thread = now.warp * kLanes + now.lane;
+  fault.where = now.where;
+  const uint32_t lanes = before.lanes & ~(before.warp == now.warp ? 1u << now.lane : 0);
+  if (lanes) fault.other_thread = before.warp * kLanes + uint32_t(std::countr_zero(lanes));
   fault.by_bulk_copy = before.warp == now.program.warps.size();
   if (before.program != now.program.clocks.id) {
     if (in_cluster(before.program, now.program))
@@ -479,13 +553,6 @@ void Races::report(const Slot& before, const Access_& now, uint64_t cell, uint32
       fault.between_programs = true;
   }
   fault.by_scope = before.strong && now.order.strong;
-  const EarlierLaunch* earlier = before.program < first_id_ ? beside(before.program) : nullptr;
-  if (earlier) fault.other_launch = earlier->launch.get();
-  const uint64_t number = (earlier ? earlier->numbers : numbers_).at(before.program);
-  const Grid& grid = earlier ? earlier->launch->grid : launch_->grid;
-  fault.other_x = uint32_t(number % grid.x);
-  fault.other_y = uint32_t(number / grid.x % grid.y);
-  fault.other_z = uint32_t(number / grid.x / grid.y);
   this_worker->abandon(fault);
 }
 

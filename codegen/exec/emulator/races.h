@@ -20,6 +20,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -80,6 +82,13 @@ struct ProgramClocks {
   Fault unwritten;             ///< the first read of what nobody has written
 };
 
+/// What a copy or a fill does with memory.
+struct Transferred {
+  uint64_t address;
+  uint64_t bytes;
+  Access access;
+};
+
 /// What an atomic operation or a volatile load orders.
 struct MemoryOrder {
   bool strong = false;  ///< it is one of these
@@ -96,6 +105,10 @@ class Races {
   /// The programs that begin from here on are those of this launch; all earlier ones are over.
   void begin(const Launch& launch);
   void begin(Program& program);
+  /// A copy or a fill, which `goes_on` when the host does. Returns its first race with an earlier launch, which Races
+  /// keeps.
+  std::optional<Fault> transfer(std::shared_ptr<const StreamLaunch> what, std::span<const Transferred> parts,
+                                bool goes_on);
 
   void global(Fiber& fiber, uint64_t address, uint32_t bytes, Access access, Where where, const void* stored);
   /// Of the shared memory of the program, or of the block of its cluster, `of`.
@@ -194,6 +207,11 @@ class Races {
   };
   static constexpr size_t kMostEarlier = 64;
 
+  void begin_next(std::shared_ptr<const StreamLaunch> launch);
+  /// Of these bytes of the cell.
+  const Slot* beside_transfer(const Cells& cells, size_t cell, const Slot& slot) const;
+  std::optional<Fault> transfer(const Transferred& part, uint32_t id, bool goes_on);
+
   struct KnownPage {
     uint64_t number = ~uint64_t(0);
     Cells* cells = nullptr;
@@ -213,6 +231,7 @@ class Races {
   void check(Cells& cells, size_t cell, const Access_& now, const Slot& slot, uint64_t address, bool same_value);
   void record_write(Cells& cells, size_t cell, const Slot& slot, const Access_& now);
   void record_read(Cells& cells, size_t cell, const Slot& slot, const Access_& now);
+  Fault fault_of(const Slot& before, uint64_t cell, uint32_t bytes) const;
   /// Of these bytes of the cell at that address.
   [[noreturn]] void report(const Slot& before, const Access_& now, uint64_t cell, uint32_t bytes);
   static void note_written(SharedCells::Written& cell, uint32_t of, const Access_& now, uint64_t address,
@@ -224,10 +243,10 @@ class Races {
   static void tell(Program& program, uint32_t warp, Told& told);
 
   const Launch* launch_ = nullptr;
-  std::shared_ptr<const StreamLaunch> last_launch_;
-  uint32_t next_id_ = 1, first_id_ = 1;             ///< of programs; the launch's first one
-  std::unordered_map<uint32_t, uint64_t> numbers_;  ///< of the launch's programs, by their ids
-  std::map<uint32_t, EarlierLaunch> earlier_;       ///< by the first of their programs' ids
+  std::shared_ptr<const StreamLaunch> last_launch_;  ///< or transfer
+  uint32_t next_id_ = 1, first_id_ = 1;              ///< of programs; the launch's first one
+  std::unordered_map<uint32_t, uint64_t> numbers_;   ///< of the launch's programs, by their ids
+  std::map<uint32_t, EarlierLaunch> earlier_;        ///< by the first of their programs' ids
   std::unordered_map<uint64_t, Cells> pages_;
   std::array<KnownPage, 64> known_pages_;             ///< by the last bits of their numbers
   std::unordered_map<uint32_t, SharedCells> shared_;  ///< by the addresses of programs' shared memory

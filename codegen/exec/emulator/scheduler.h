@@ -476,6 +476,12 @@ class WorkerPool {
   /// Runs the launch to its end, and tells how many seconds of processor time a worker took, on average. One at a time;
   /// more callers wait.
   double run(Launch& launch);
+  /// The detector of the worker that runs all programs where races are looked for, while nothing runs.
+  template <class Use>
+  auto with_races(Use use) {
+    std::lock_guard run_lock(run_mutex_);
+    return use(workers_.front()->kept_races());
+  }
 
  private:
   struct HostThread {

@@ -1,6 +1,7 @@
 #include "codegen/exec/emulator/stream_order.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tegula::emulator {
 
@@ -12,7 +13,7 @@ void join(StreamClock& into, const StreamClock& other) {
 
 }  // namespace
 
-std::shared_ptr<const StreamLaunch> StreamOrder::launch(uint64_t stream, const KernelImage& image, Grid grid) {
+std::shared_ptr<StreamLaunch> StreamOrder::next(uint64_t stream) {
   StreamClock& own = streams_[stream];
   join(own, host_);
   join(own, stream == kDefault ? now(kDefault) : StreamClock(streams_[kDefault]));
@@ -20,10 +21,21 @@ std::shared_ptr<const StreamLaunch> StreamOrder::launch(uint64_t stream, const K
   launch->before = own;
   launch->stream = stream;
   launch->number = ++own[stream];
+  return launch;
+}
+
+std::shared_ptr<const StreamLaunch> StreamOrder::launch(uint64_t stream, const KernelImage& image, Grid grid) {
+  auto launch = next(stream);
   launch->kernel = image.kernel;
   launch->sites = image.sites;
   launch->grid = grid;
   return launch;
+}
+
+std::shared_ptr<const StreamLaunch> StreamOrder::transfer(uint64_t stream, std::string what) {
+  auto transfer = next(stream);
+  transfer->transfer = std::move(what);
+  return transfer;
 }
 
 StreamClock StreamOrder::now(uint64_t stream) const {

@@ -458,58 +458,6 @@ TEST(Races, OfBlocksOfACluster) {
   });
 }
 
-// What is stored on one stream and loaded on another, with and without something between that orders the launches.
-TEST(Races, OfStreams) {
-  auto device = make_emulator({.check_races = true});
-  const auto kernel = [&](const std::string& body) {
-    return device->load(make_image({pointer("x", Elem::I32)}, R"(
-  %t = call i32 @tegula.hw.thread_id()
-  %unique = add i32 %t, 1000
-  %p = getelementptr i32, ptr addrspace(1) %x, i32 %t
-)" + body + "ret void",
-                                   1));
-  };
-  auto writer = kernel(store_global("%p", 1, "%unique")), reader = kernel(load_global("%p", 2));
-  const StreamHandle first = device->create_stream(), second = device->create_stream();
-  const EventHandle event = device->create_event();
-  // Launches the one on a stream, does what may order, launches the other on another stream.
-  const auto error = [&](LoadedKernel& one, StreamHandle on, const std::function<void()>& between, LoadedKernel& other,
-                         StreamHandle next) {
-    Array<int32_t> x(*device, 32);
-    launch_on(one, on, {1}, x.address());
-    between();
-    return error_of([&] { launch_on(other, next, {1}, x.address()); });
-  };
-  const auto nothing = [] {};
-  EXPECT_CONTAINS(error(*writer, first, nothing, *reader, second),
-                  "(argument 'x'), and write by thread 0 of warp 0 of program (0, 0, 0) of kernel 'k', launched on "
-                  "another stream, at k.py:1:5, and nothing orders the two launches\n"
-                  "  at k.py:2:5, program (0, 0, 0), thread 0\n"
-                  "  hint: one stream for both launches, or wait for the other stream between them");
-  EXPECT_CONTAINS(error(*reader, first, nothing, *writer, second), "race: write of 4 bytes");
-  EXPECT_EQ(error(*reader, first, nothing, *reader, second), "no error");
-  EXPECT_EQ(error(*writer, first, nothing, *reader, first), "no error");
-  EXPECT_EQ(error(*writer, nullptr, nothing, *reader, second), "no error");
-  EXPECT_EQ(error(*writer, first, nothing, *reader, nullptr), "no error");
-  EXPECT_EQ(error(
-                *writer, first, [&] { device->synchronize(first); }, *reader, second),
-            "no error");
-  EXPECT_CONTAINS(error(
-                      *writer, first, [&] { device->synchronize(second); }, *reader, second),
-                  "race: read");
-  const auto waits_for = [&](StreamHandle stream) {
-    return [&, stream] {
-      device->record(event, stream);
-      device->elapsed_ms(event, event);
-    };
-  };
-  EXPECT_EQ(error(*writer, first, waits_for(first), *reader, second), "no error");
-  EXPECT_CONTAINS(error(*writer, first, waits_for(second), *reader, second), "race: read");
-  device->destroy_event(event);
-  device->destroy_stream(first);
-  device->destroy_stream(second);
-}
-
 // Reads of what nobody has written.
 TEST(Races, UnwrittenMemory) {
   check({
