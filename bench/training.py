@@ -41,12 +41,17 @@ def candidates(case):
         if facts and facts.spill_bytes > 0:
             print(f"  {label}: {facts.spill_bytes} bytes spilled")
             return None
-        launch = kernel[(case.grid(how),)]
+        launch = kernel[grid_of(case, how)]
         registers = f" ({facts.registers} regs)" if facts else ""
         return label + registers, how, lambda: launch(*arguments, **how)
 
     with side_by_side.ThreadPoolExecutor(16) as pool:
         return [found for found in pool.map(build, list(case.configs())) if found]
+
+
+def grid_of(case, how):
+    grid = case.grid(how)
+    return grid if isinstance(grid, tuple) else (grid, )
 
 
 def timer_of(launches):
@@ -67,7 +72,7 @@ def triton_arms(case, hows):
         arguments = case.arguments(how) if isinstance(case, training_cases.AdamW) else case.arguments()
         how = case.complete({k: v for k, v in how.items() if k not in ("BLOCK", "EVEN")}, power_of_two=True)
         how = {k: getattr(training_cases.TILES.tl, v.name) if isinstance(v, tegula.dtype) else v for k, v in how.items()}
-        launch = function[(case.grid(how),)]
+        launch = function[grid_of(case, how)]
         work = lambda launch=launch, arguments=arguments, how=how: launch(*arguments, **how)
         try:
             case.check(work)

@@ -203,11 +203,12 @@ class ColumnSums(Case):
         return module.fitting_columns(module.column_configs(), {"cols": self.cols, "rows": self.rows})
 
     def complete(self, how, power_of_two=False):
-        return how
+        module, known = load_module(self.file), how | {"cols": self.cols, "rows": self.rows}
+        return how | {"HEIGHT": module.height(known), "WHOLE": module.is_tall(known), "DEEP": module.deep(known)}
 
     def grid(self, how):
         groups = -(-self.cols // how["COLS"])
-        return groups * max(1, min(how["PROGRAMS"] * SMS // groups, -(-self.rows // how["ROWS"])))
+        return groups, max(1, min(how["PROGRAMS"] * SMS // groups, -(-self.rows // how["HEIGHT"])))
 
     def arguments(self):
         return (self.out, self.x, self.cols, self.rows * self.cols, self.cols, 1, self.rows, self.cols, 2, self.partials,

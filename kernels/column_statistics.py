@@ -8,8 +8,8 @@ distances from the mean of its first ones and the squares of these: Chan et al.,
 import triton
 import triton.language as tl
 
-from reduce import (NOWHERE, column_configs, deep, first_extremes, first_larger, first_smaller, first_so_far,
-                    fitting_columns, is_last, neutral)
+from reduce import (NOWHERE, column_configs, columns_of_program, deep, first_extremes, first_larger, first_smaller, first_so_far,
+                    fitting_columns, height, is_last, is_tall, neutral)
 from tiles import add_pairs
 
 
@@ -18,27 +18,9 @@ def configs():
     return [c for c in column_configs() if c.kwargs["ROWS"] * c.kwargs["COLS"] <= 1024 * c.num_warps]
 
 
-def is_tall(args):
-    """Whether all rows are one tile."""
-    return args["rows"] <= args["ROWS"]
-
-
 def configs_of_extremes():
     """Those that load a step ahead: ptxas sends off a step's own loads one after the other, between their comparisons."""
     return [c for c in configs() if c.kwargs["STAGES"] == 2 or c.kwargs["ROWS"] <= 2]
-
-
-@triton.jit
-def place(outer, cols, COLS: tl.constexpr, WHOLE: tl.constexpr):
-    """How many programs share a group of COLS columns, which of them this is, the group's number, its matrix and its columns. Where all
-    rows are one tile, it is known to be one: code that is never reached would take most of the registers."""
-    groups = tl.cdiv(cols, COLS)
-    parts = 1 if WHOLE else tl.num_programs(0) // (outer * groups)
-    group = tl.program_id(0) % (outer * groups)
-    part = tl.program_id(0) // (outer * groups)
-    matrix = (group // groups).to(tl.int64)
-    col = (group % groups * COLS + tl.arange(0, COLS))[None, :]
-    return parts, part, group, matrix, col
 
 
 @triton.jit
@@ -83,17 +65,19 @@ def moments_of_part(x_ptr, x_stride_1, rows, cols, col, part, parts, ROWS: tl.co
 
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_columns})
-@triton.heuristics({"DEEP": deep, "WHOLE": is_tall})
+@triton.heuristics({"HEIGHT": height, "WHOLE": is_tall, "DEEP": deep})
 @triton.jit
 def column_variance(out_ptr, mean_ptr, x_ptr, out_stride, mean_stride, x_stride, x_stride_1, outer, rows, cols, correction, rows_class,
                     partials_ptr, counters_ptr, ROWS: tl.constexpr, COLS: tl.constexpr, PROGRAMS: tl.constexpr, STAGES: tl.constexpr,
-                    DEEP: tl.constexpr, WHOLE: tl.constexpr):
-    parts, part, group, matrix, col = place(outer, cols, COLS, WHOLE)
+                    HEIGHT: tl.constexpr, WHOLE: tl.constexpr, DEEP: tl.constexpr):
+    group, matrix, col = columns_of_program(outer, cols, COLS)
+    part = tl.program_id(1)
+    parts = 1 if WHOLE else tl.num_programs(1)
     x_ptr += matrix * x_stride
     if WHOLE:
-        n, mean, squares = moments(x_ptr, x_stride_1, rows, cols, col, ROWS)
+        n, mean, squares = moments(x_ptr, x_stride_1, rows, cols, col, HEIGHT)
     else:
-        n, mean, squares = moments_of_part(x_ptr, x_stride_1, rows, cols, col, part, parts, ROWS, COLS, STAGES)
+        n, mean, squares = moments_of_part(x_ptr, x_stride_1, rows, cols, col, part, parts, HEIGHT, COLS, STAGES)
     last = True
     if parts > 1:
         lane = tl.arange(0, COLS)
@@ -125,24 +109,26 @@ def column_variance(out_ptr, mean_ptr, x_ptr, out_stride, mean_stride, x_stride,
 
 
 @triton.autotune(configs=configs_of_extremes(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_columns})
-@triton.heuristics({"DEEP": deep, "WHOLE": is_tall})
+@triton.heuristics({"HEIGHT": height, "WHOLE": is_tall, "DEEP": deep})
 @triton.jit
 def column_extreme(index_ptr, out_ptr, x_ptr, index_stride, out_stride, x_stride, x_stride_1, outer, rows, cols, rows_class, partials_ptr,
                    counters_ptr, KIND: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, PROGRAMS: tl.constexpr,
-                   STAGES: tl.constexpr, DEEP: tl.constexpr, WHOLE: tl.constexpr):
+                   STAGES: tl.constexpr, HEIGHT: tl.constexpr, WHOLE: tl.constexpr, DEEP: tl.constexpr):
     none: tl.constexpr = neutral(KIND)
-    parts, part, group, matrix, col = place(outer, cols, COLS, WHOLE)
+    group, matrix, col = columns_of_program(outer, cols, COLS)
+    part = tl.program_id(1)
+    parts = 1 if WHOLE else tl.num_programs(1)
     x_ptr += matrix * x_stride
-    row = (part * ROWS + tl.arange(0, ROWS))[:, None]
-    place = tl.broadcast_to(row, [ROWS, COLS])
+    row = (part * HEIGHT + tl.arange(0, HEIGHT))[:, None]
+    place = tl.broadcast_to(row, [HEIGHT, COLS])
     if WHOLE:
         value = tl.load(x_ptr + row.to(tl.int64) * x_stride_1 + col, mask=(row < rows) & (col < cols), other=none).to(tl.float32)
     else:
-        value = tl.full([ROWS, COLS], none, tl.float32)
-        for first in tl.range(part * ROWS, rows, parts * ROWS, num_stages=STAGES):
-            row = (first + tl.arange(0, ROWS))[:, None]
+        value = tl.full([HEIGHT, COLS], none, tl.float32)
+        for first in tl.range(part * HEIGHT, rows, parts * HEIGHT, num_stages=STAGES):
+            row = (first + tl.arange(0, HEIGHT))[:, None]
             x = tl.load(x_ptr + row.to(tl.int64) * x_stride_1 + col, mask=(row < rows) & (col < cols), other=none).to(tl.float32)
-            value, place = first_so_far(value, place, x, tl.broadcast_to(row, [ROWS, COLS]), KIND)
+            value, place = first_so_far(value, place, x, tl.broadcast_to(row, [HEIGHT, COLS]), KIND)
     value, place = first_extremes(value, place, 0, KIND)
     last = True
     if parts > 1:

@@ -176,12 +176,15 @@ size_t weight_gradients_bytes(const BoundCall& call, int num_sms) {
 constexpr int64_t kMostParts = 8;          // PROGRAMS of reduce_columns
 constexpr int64_t kMostPartsOfRow = 1024;  // MOST_PARTS of reduce.py
 
+// Groups of columns by parts of their rows.
 Grid columns_grid(const BoundCall& call, const Config& config, int num_sms) {
-  const int64_t groups = call.extent("outer") * ceil_div(call.extent("cols"), config["COLS"]);
+  constexpr int64_t kMostRows = 16;  // MOST_ROWS of reduce.py
+  const int64_t groups = call.extent("outer") * ceil_div(call.extent("cols"), config["COLS"]),
+                rows = call.extent("rows");
+  const int64_t height = config["ROWS"] > 0 ? config["ROWS"] : std::clamp<int64_t>(rows, 1, kMostRows);
   const int64_t programs = std::min(config["PROGRAMS"], kMostParts) * num_sms;
-  const int64_t parts =
-      std::clamp<int64_t>(programs / groups, 1, std::max<int64_t>(1, ceil_div(call.extent("rows"), config["ROWS"])));
-  return {unsigned(groups * parts)};
+  return {unsigned(groups),
+          unsigned(std::clamp<int64_t>(programs / groups, 1, std::max<int64_t>(1, ceil_div(rows, height))))};
 }
 
 size_t columns_bytes(const BoundCall&, int num_sms) {

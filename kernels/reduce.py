@@ -1,9 +1,9 @@
 """Sums, means, maxima and minima along the rows or the columns of matrices.
 
 reduce_columns takes `outer` matrices of rows x cols, one behind the other, to cols results each. A program takes COLS columns
-and a share of the rows, ROWS at a time; PARTS programs share the columns' rows. Each leaves its results as a row of
-partials, and the one that comes last puts them together in the order of the shares: results are the same in every run.
-counters: an int32 for each group of COLS columns, zero before and after each launch.
+and a share of the rows, ROWS at a time (0: all of few ones); num_programs(1) programs share the columns' rows. Each leaves its
+results as a row of partials, and the one that comes last puts them together in the order of the shares: results are the same in
+every run. counters: an int32 for each group of COLS columns, zero before and after each launch.
 
 reduce_rows takes each row to one result, and with INDEX to the first place where it stands. Few wide rows are divided
 over the blocks of clusters. Arithmetic is fp32; a NaN is the maximum and minimum of whatever it stands among.
@@ -57,6 +57,9 @@ def neutral(KIND: tl.constexpr):
         return 0.0
 
 
+MOST_ROWS = 16  # of a tile of all rows
+
+
 def column_configs():
     found = []
     for rows, cols, warps in [(16, 256, 4), (8, 512, 4), (32, 128, 4), (32, 256, 8), (16, 512, 8), (64, 128, 8),
@@ -71,11 +74,16 @@ def column_configs():
             for stages in [1, 2]:
                 how = {"ROWS": rows, "COLS": cols, "PROGRAMS": programs, "STAGES": stages}
                 found.append(triton.Config(how, num_warps=warps))
+    for rows, cols, warps in [(128, 64, 16), (64, 64, 16), (64, 128, 16), (32, 128, 16), (128, 32, 8), (128, 32, 16), (256, 32, 16)]:
+        for stages in [1, 2]:
+            how = {"ROWS": rows, "COLS": cols, "PROGRAMS": 2, "STAGES": stages}
+            found.append(triton.Config(how, num_warps=warps))
     for rows, warps, programs in [(256, 8, 1), (256, 8, 2), (128, 4, 1), (128, 4, 2), (128, 4, 4)]:
         for stages in [1, 2]:
             how = {"ROWS": rows, "COLS": 24, "PROGRAMS": programs, "STAGES": stages}
             found.append(triton.Config(how, num_warps=warps))
-    for rows, cols, warps in [(1, 1024, 4), (2, 1024, 4), (1, 2048, 8)]:  # few rows
+    for rows, cols, warps in [(1, 1024, 4), (2, 1024, 4), (1, 2048, 8), (0, 256, 2), (0, 256, 4), (0, 512, 4), (0, 512, 8),
+                              (0, 1024, 8), (0, 2048, 8)]:  # few rows
         how = {"ROWS": rows, "COLS": cols, "PROGRAMS": 8, "STAGES": 1}
         found.append(triton.Config(how, num_warps=warps))
     for cols in [1, 2, 4, 8, 16]:
@@ -87,14 +95,43 @@ def column_configs():
 
 
 def fitting_columns(configs, named_args, **kwargs):
-    """Groups of columns, and of rows, that are filled to more than a half."""
+    """Groups of columns, and of rows, that are filled to more than a half; of few rows tiles of all of them, of 32 elements a thread at
+    most."""
+    rows = named_args["rows"]
+    filled = [c for c in configs if mostly_filled(named_args["cols"], c.kwargs["COLS"])]
     kept = []
-    for config in configs:
-        if mostly_filled(named_args["cols"], config.kwargs["COLS"]) and config.kwargs["ROWS"] < 2 * named_args["rows"]:
+    for config in filled:
+        if config.kwargs["ROWS"] > 0:
+            fits = config.kwargs["ROWS"] < 2 * rows
+        else:
+            fits = 0 < rows <= MOST_ROWS and rows * config.kwargs["COLS"] <= 1024 * config.num_warps
+        if fits:
             kept.append(config)
-    if len(kept) == 0:
-        return [c for c in configs if mostly_filled(named_args["cols"], c.kwargs["COLS"])][:1]
-    return kept
+    return kept if len(kept) > 0 else filled[:1]
+
+
+def height(args):
+    """HEIGHT: rows of a tile; with ROWS 0 all of few ones."""
+    return args["ROWS"] if args["ROWS"] > 0 else min(max(args["rows"], 1), MOST_ROWS)
+
+
+def is_tall(args):
+    """Whether all rows are one tile."""
+    return args["rows"] <= height(args)
+
+
+@triton.jit
+def columns_of_program(outer, cols, COLS: tl.constexpr):
+    """The number of the program's group of columns among those of all matrices, its matrix, and its columns. Of one matrix nothing is
+    divided, which takes as long as a load."""
+    group = tl.program_id(0)
+    matrix = 0
+    first = group
+    if outer != 1:
+        groups = tl.cdiv(cols, COLS)
+        matrix = group // groups
+        first = group % groups
+    return group, tl.cast(matrix, tl.int64), (first * COLS + tl.arange(0, COLS))[None, :]
 
 
 @triton.jit
@@ -113,24 +150,26 @@ def deep(args):
 
 
 @triton.autotune(configs=column_configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting_columns})
-@triton.heuristics({"DEEP": deep})
+@triton.heuristics({"HEIGHT": height, "WHOLE": is_tall, "DEEP": deep})
 @triton.jit
 def reduce_columns(out_ptr, x_ptr, out_stride, x_stride, x_stride_1, outer, rows, cols, rows_class, partials_ptr,
                    counters_ptr, KIND: tl.constexpr, ROWS: tl.constexpr, COLS: tl.constexpr, PROGRAMS: tl.constexpr,
-                   STAGES: tl.constexpr, DEEP: tl.constexpr):
-    groups = tl.cdiv(cols, COLS)
-    columns = outer * groups
-    parts = tl.num_programs(0) // columns
-    group = tl.program_id(0) % columns
-    part = tl.program_id(0) // columns
-    col = (group % groups * COLS + tl.arange(0, COLS))[None, :]
-    x_ptr += (group // groups).to(tl.int64) * x_stride
+                   STAGES: tl.constexpr, HEIGHT: tl.constexpr, WHOLE: tl.constexpr, DEEP: tl.constexpr):
+    group, matrix, col = columns_of_program(outer, cols, COLS)
+    part = tl.program_id(1)
+    parts = 1 if WHOLE else tl.num_programs(1)
+    x_ptr += matrix * x_stride
     none: tl.constexpr = neutral(KIND)
-    acc = tl.full([ROWS, COLS], none, tl.float32)
-    for first in tl.range(part * ROWS, rows, parts * ROWS, num_stages=STAGES):
-        row = (first + tl.arange(0, ROWS))[:, None]
-        x = tl.load(x_ptr + row.to(tl.int64) * x_stride_1 + col, mask=(row < rows) & (col < cols), other=none)
-        acc = combined(acc, x.to(tl.float32), KIND)
+    row = (part * HEIGHT + tl.arange(0, HEIGHT))[:, None]
+    if WHOLE:
+        mask = (row < rows) & (col < cols)
+        acc = tl.load(x_ptr + row.to(tl.int64) * x_stride_1 + col, mask=mask, other=none).to(tl.float32)
+    else:
+        acc = tl.full([HEIGHT, COLS], none, tl.float32)
+        for first in tl.range(part * HEIGHT, rows, parts * HEIGHT, num_stages=STAGES):
+            row = (first + tl.arange(0, HEIGHT))[:, None]
+            x = tl.load(x_ptr + row.to(tl.int64) * x_stride_1 + col, mask=(row < rows) & (col < cols), other=none)
+            acc = combined(acc, x.to(tl.float32), KIND)
     result = reduced(acc, 0, KIND)[None, :]
     last = True
     if parts > 1:
@@ -146,8 +185,7 @@ def reduce_columns(out_ptr, x_ptr, out_stride, x_stride, x_stride_1, outer, rows
     if last:
         if KIND == "mean":
             result = result / rows
-        out_row = out_ptr + (group // groups).to(tl.int64) * out_stride
-        tl.store(out_row + col, result.to(out_ptr.dtype.element_ty), mask=col < cols)
+        tl.store(out_ptr + matrix * out_stride + col, result.to(out_ptr.dtype.element_ty), mask=col < cols)
 
 
 MOST_PARTS = tl.constexpr(1024)  # of a row, at most

@@ -210,6 +210,33 @@ class Reductions(Case):
             call(kernels.reduce_columns, out, x)
             self.near(out, x.exact.sum(0), scale=8)
 
+    def test_columns_of_tiles_of_all_rows(self):
+        """ROWS 0: tiles of few rows have as many as there are; of more rows, as a launch of the same class may have, 16 at a time."""
+        reduce = tegula.load(str(SOURCE / "kernels" / "reduce.py"))["reduce_columns"]
+        statistics = tegula.load(str(SOURCE / "kernels" / "column_statistics.py"))
+        room, counters = empty(1 << 14).given, Array(np.zeros(16), "i32")
+        for outer, rows, cols, parts in ((1, 1, 300, 1), (1, 3, 701, 1), (2, 7, 257, 1), (1, 13, 130, 1), (3, 37, 200, 2)):
+            x, stride = normal((outer, rows, cols)), rows * cols
+            grid, how = (outer * -(-cols // 128), parts), dict(ROWS=0, COLS=128, PROGRAMS=8, STAGES=1, num_warps=4)
+            out, mean, place = empty((outer, cols)), empty((outer, cols)), Array(np.zeros((outer, cols)), "i32")
+            reduce[grid](out.given, x.given, cols, stride, cols, outer, rows, cols, 0, room, counters.given, KIND="max", **how)
+            np.testing.assert_array_equal(out.now(), x.exact.max(1))
+            statistics["column_variance"][grid](out.given, mean.given, x.given, cols, cols, stride, cols, outer, rows, cols, 0, 0, room,
+                                                counters.given, **how)
+            self.near(out, x.exact.var(1))
+            self.near(mean, x.exact.mean(1))
+            statistics["column_extreme"][grid](place.given, None, x.given, cols, 0, stride, cols, outer, rows, cols, 0, room, counters.given,
+                                               KIND="min", **how)
+            np.testing.assert_array_equal(place.now(), x.exact.argmin(1))
+            np.testing.assert_array_equal(counters.now(), 0)
+
+    def test_columns_of_one_matrix_are_found_without_division(self):
+        reduce = tegula.load(str(SOURCE / "kernels" / "reduce.py"))["reduce_columns"]
+        how = dict(KIND="sum", ROWS=16, COLS=64, PROGRAMS=2, STAGES=1, HEIGHT=16, WHOLE=False, DEEP=8, num_warps=4)
+        for outer in (1, "i32"):
+            ptx = reduce.ptx("*f32", "*f32", "i32", "i32", "i32", outer, "i32", "i32", "i32", "*f32", "*i32", target="sm_90a", **how)
+            self.assertEqual("div.s32" in ptx, outer != 1)
+
     def test_pieces_of_clusters(self):
         """Few wide rows, whose pieces the blocks of a cluster share."""
         blocks = 2 if DEVICE.sm >= 90 else 1
