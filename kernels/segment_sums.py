@@ -12,6 +12,7 @@ import triton
 import triton.language as tl
 
 from order import digits_in_order
+from tiles import add_pairs
 
 
 @triton.jit
@@ -41,39 +42,47 @@ def count_digits(counts_ptr, keys_ptr, rows, table_rows, shift, BLOCK: tl.conste
     tl.store(counts_ptr + tl.program_id(0) * DIGITS + tl.arange(0, DIGITS), counts)
 
 
+def counts_at_once(args):
+    """DEEP: blocks whose counts are loaded together, so that one latency does for most launches."""
+    return 8 if args["rows"] <= 8 * block_of_rows(args) else 32
+
+
 @triton.autotune(configs=sort_configs(), key=[])
-@triton.heuristics({"BLOCK": block_of_rows})
+@triton.heuristics({"BLOCK": block_of_rows, "DEEP": counts_at_once})
 @triton.jit
 def move_rows(sorted_keys_ptr, sorted_rows_ptr, keys_ptr, rows_ptr, counts_ptr, rows, table_rows, shift, BLOCK: tl.constexpr,
-              DIGITS: tl.constexpr, DEEP: tl.constexpr = 8):
+              DIGITS: tl.constexpr, DEEP: tl.constexpr):
     """Moves the rows of a block to their places in the order of a digit. Without rows_ptr they stand in their order yet."""
     block = tl.program_id(0)
     first = block * BLOCK
+    number = tl.arange(0, BLOCK)
+    there = first + number < rows
+    key = load_key(keys_ptr, first + number, there, table_rows)
+    if rows_ptr is not None:
+        row = tl.load(rows_ptr + first + number, mask=there, other=0)
+    else:
+        row = first + number
     digits = tl.arange(0, DIGITS)
-    total = tl.zeros([DEEP, DIGITS], tl.int32)
-    ahead = tl.zeros([DEEP, DIGITS], tl.int32)
+    of_others = tl.zeros([DIGITS], tl.int32)  # of all blocks but this one
+    ahead = tl.zeros([DIGITS], tl.int32)
     for start in range(0, tl.num_programs(0), DEEP):
         other = start + tl.arange(0, DEEP)[:, None]
-        counts = tl.load(counts_ptr + other * DIGITS + digits[None, :], mask=other < tl.num_programs(0), other=0)
-        total += counts
-        ahead += tl.where(other < block, counts, 0)
-    of_all = tl.sum(total, axis=0)
-    own = tl.load(counts_ptr + block * DIGITS + digits)
-    # Where the rows of a digit go, less their number among the sorted rows of the block.
-    target = tl.cumsum(of_all, axis=0) - of_all + tl.sum(ahead, axis=0) - (tl.cumsum(own, axis=0) - own)
-    number = tl.arange(0, BLOCK)
-    key = load_key(keys_ptr, first + number, first + number < rows, table_rows)
+        is_other = (other < tl.num_programs(0)) & (other != block)
+        counts = tl.load(counts_ptr + other * DIGITS + digits[None, :], mask=is_other, other=0)
+        all, before = tl.reduce((counts, tl.where(other < block, counts, 0)), 0, add_pairs)
+        of_others += all
+        ahead += before
+    # Where the rows of a digit go, less their number among the sorted rows of the block: that of the other blocks' smaller digits, and
+    # of the same one ahead.
+    target = tl.cumsum(of_others, axis=0) - of_others + ahead
     # What stands behind the end comes last: no other number is as high.
-    digit = tl.where(first + number < rows, (key >> shift) & (DIGITS - 1), DIGITS - 1)
+    digit = tl.where(there, (key >> shift) & (DIGITS - 1), DIGITS - 1)
     ordered = digits_in_order(digit, number)
-    at = first + (ordered & 0xFFFF)
-    mask = at < rows
+    at = ordered & 0xFFFF
     place = tl.gather(target, ordered >> 16, 0) + number
-    tl.store(sorted_keys_ptr + place, load_key(keys_ptr, at, mask, table_rows), mask=mask)
-    if rows_ptr is not None:
-        tl.store(sorted_rows_ptr + place, tl.load(rows_ptr + at, mask=mask), mask=mask)
-    else:
-        tl.store(sorted_rows_ptr + place, at, mask=mask)
+    mask = first + at < rows
+    tl.store(sorted_keys_ptr + place, tl.gather(key, at, 0), mask=mask)
+    tl.store(sorted_rows_ptr + place, tl.gather(row, at, 0), mask=mask)
 
 
 @triton.jit

@@ -238,6 +238,23 @@ def numbers(out_ptr, cols, LAST: tl.constexpr, BLOCK: tl.constexpr):
             part = np.minimum(np.floor((inside + 1) / np.float32(3) * np.float32(bins)), bins - 1).astype(int)
             np.testing.assert_array_equal(counts.now(), 5 + np.bincount(part, minlength=bins))
 
+    def test_rows_sorted_by_a_digit(self):
+        """Blocks of rows, some at a time, move theirs behind those of the blocks before them; indices outside of the table come last."""
+        text = tegula.load(str(SOURCE / "kernels" / "segment_sums.py"))
+        for rows, at_once in ((1, 8), (500, 8), (1000, 4), (1024, 16)):
+            blocks, how = -(-rows // 64), dict(BLOCK=64, DIGITS=16, num_warps=4)
+            index, earlier = (np.arange(rows) * 7919) % 17 - 1, (np.arange(rows) * 31) % 1000
+            counts, keys, moved = (Array(np.zeros(n), "i32") for n in (16 * blocks, rows, rows))
+            given = Array(index, "i64").given
+            text["count_digits"][(blocks,)](counts.given, given, rows, 15, 0, **how)
+            key = np.where(index < 0, 15, index)
+            for numbers in (None, Array(earlier, "i32")):
+                text["move_rows"][(blocks,)](keys.given, moved.given, given, numbers.given if numbers else None, counts.given, rows, 15, 0,
+                                             DEEP=at_once, **how)
+                order = key.argsort(kind="stable")
+                np.testing.assert_array_equal(keys.now(), key[order])
+                np.testing.assert_array_equal(moved.now(), earlier[order] if numbers else order)
+
     def test_refusals(self):
         wide, x = empty((2, 9000)), empty((2, 10))
         for wrong, text in (
