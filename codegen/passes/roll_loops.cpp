@@ -174,8 +174,9 @@ bool has_grown(const Attr& constant, const Attr& first, const Attr& step, size_t
   const double from = std::get<double>(first), to = std::get<double>(constant);
   const double number = double(copies), distance = number * std::get<double>(step);
   auto is_exact = [&](double x) { return std::isfinite(x) && round_float(x, elem) == x; };
-  return is_exact(number) && is_exact(distance) && distance / number == std::get<double>(step) &&
-         from + distance == to && to - distance == from && to - from == distance && !is_negative_zero(constant);
+  const double rounded_off = std::fma(number, std::get<double>(step), -distance);
+  return is_exact(number) && is_exact(distance) && rounded_off == 0 && from + distance == to && to - distance == from &&
+         to - from == distance && !is_negative_zero(constant);
 }
 
 // How an operand goes on from copy to copy: the same value; a constant that grows by `step`; a value of the same copy;

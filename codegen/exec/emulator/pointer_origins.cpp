@@ -81,10 +81,11 @@ class Origins {
     llvm::IRBuilder<> b(&call);
     Value* predicate = b.getInt32(1);
     for (Value* argument : call.args())
-      if (argument->getType()->isIntegerTy(1)) predicate = b.CreateAnd(predicate, b.CreateZExt(argument, b.getInt32Ty()));
+      if (argument->getType()->isIntegerTy(1))
+        predicate = b.CreateAnd(predicate, b.CreateZExt(argument, b.getInt32Ty()));
     b.CreateCall(check_, {b.CreatePtrToInt(pointer, b.getInt64Ty()),
-                          b.getInt32(what->bytes | uint32_t(what->access) << kOriginAccessShift),
-                          b.getInt64(arguments), predicate, site});
+                          b.getInt32(what->bytes | uint32_t(what->access) << kOriginAccessShift), b.getInt64(arguments),
+                          predicate, site});
   }
 
   /// Adds the arguments that the pointer may be made of; false if it may be made of anything else.

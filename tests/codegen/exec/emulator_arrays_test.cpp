@@ -26,10 +26,10 @@ std::string error_of_body(const std::string& body, bool on_host = false) {
       body + "\n";
   const int64_t n = body.find("n - 3") != body.npos ? apart + 3 : apart;
   return error_of([&] {
-    Program::parse(text, "k.py").kernel("kernel").launch(*device, {1}, {.num_warps = 2},
-                                                         reinterpret_cast<int32_t*>(at_x),
-                                                         reinterpret_cast<int32_t*>(at_y),
-                                                         reinterpret_cast<int64_t*>(table.address()), n);
+    Program::parse(text, "k.py")
+        .kernel("kernel")
+        .launch(*device, {1}, {.num_warps = 2}, reinterpret_cast<int32_t*>(at_x), reinterpret_cast<int32_t*>(at_y),
+                reinterpret_cast<int64_t*>(table.address()), n);
   });
 }
 

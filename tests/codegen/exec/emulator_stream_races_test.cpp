@@ -35,12 +35,13 @@ TEST(StreamRaces, OfLaunches) {
     return error_of([&] { launch_on(other, next, {1}, x.address()); });
   };
   const auto nothing = [] {};
-  EXPECT_CONTAINS(error(*writer, first, nothing, *reader, second),
-                  "(argument 'x'), and write by thread 0 of warp 0 of program (0, 0, 0) of kernel 'k', launched on "
-                  "another stream, at k.py:1:5, and nothing orders the two\n"
-                  "  at k.py:2:5, program (0, 0, 0), thread 0\n"
-                  "  hint: one stream for both, or have the host wait for the other stream between them: synchronize(), "
-                  "or an event recorded there");
+  EXPECT_CONTAINS(
+      error(*writer, first, nothing, *reader, second),
+      "(argument 'x'), and write by thread 0 of warp 0 of program (0, 0, 0) of kernel 'k', launched on "
+      "another stream, at k.py:1:5, and nothing orders the two\n"
+      "  at k.py:2:5, program (0, 0, 0), thread 0\n"
+      "  hint: one stream for both, or have the host wait for the other stream between them: synchronize(), "
+      "or an event recorded there");
   EXPECT_CONTAINS(error(*reader, first, nothing, *writer, second), "race: write of 4 bytes");
   EXPECT_EQ(error(*reader, first, nothing, *reader, second), "no error");
   EXPECT_EQ(error(*writer, first, nothing, *reader, first), "no error");
@@ -100,12 +101,14 @@ TEST(StreamRaces, OfCopiesAndFills) {
     SCOPED_TRACE(step.name);
     const std::string told = error(step, *writer, first, second, true, false);
     EXPECT_CONTAINS(told, fmt::format("by a {}, and write by thread", step.name));
-    EXPECT_CONTAINS(told, "of program (0, 0, 0) of kernel 'k', launched on another stream, at k.py:1:5, and nothing "
-                          "orders the two\n  hint: one stream for both, or have the host wait");
+    EXPECT_CONTAINS(told,
+                    "of program (0, 0, 0) of kernel 'k', launched on another stream, at k.py:1:5, and nothing "
+                    "orders the two\n  hint: one stream for both, or have the host wait");
     ++planted, found += told.find("k.py:1:5") != told.npos;
     // Of what the kernel has read, only a write.
     EXPECT_EQ(error(step, *reader, first, second, true, false) != "no error", step.writes);
-    for (StreamHandle same : {first, StreamHandle()}) EXPECT_EQ(error(step, *writer, same, same, true, false), "no error");
+    for (StreamHandle same : {first, StreamHandle()})
+      EXPECT_EQ(error(step, *writer, same, same, true, false), "no error");
     EXPECT_EQ(error(step, *writer, first, nullptr, true, false), "no error");
     EXPECT_EQ(error(step, *writer, nullptr, second, true, false), "no error");
     EXPECT_EQ(error(step, *writer, first, second, true, true), "no error");

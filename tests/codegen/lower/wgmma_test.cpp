@@ -181,7 +181,7 @@ TEST(Wgmma, ProxyFaults) {
         {"no barrier", fault_of(seed, copy_wait + fence + fences), {"race: ", "k.py:1:5", "k.py:4:5"}},
         {"no wait for the copies",
          fault_of(seed, fence + barrier + fences, copy_wait),
-         {"race: ", "k.py:1:5", "k.py:4:5"}},
+         {"which a copy of another thread, issued at k.py:1:5, writes", "k.py:4:5"}},
         {"a store to another warp's rows of A before the wait",
          fault_of(seed, ready, store("early", kAt + 32 * 128, 7)),
          {"race: ", "k.py:7:5", "k.py:4:5"}},

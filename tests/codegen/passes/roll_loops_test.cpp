@@ -65,6 +65,22 @@ def weights(o, x, n, N: tl.constexpr, M: tl.constexpr, ODD: tl.constexpr):
     tl.store(o + i, (s * 2).to(tl.int32))
 
 @triton.jit
+def thousandths(o, x, n, N: tl.constexpr, M: tl.constexpr, ODD: tl.constexpr):
+    i = tl.arange(0, 1024)
+    s = tl.load(x + i).to(tl.float64)
+    for a in tl.static_range(N):
+        s = tl.where(s > a * 0.001, s * 0.5, s + a * 0.001)
+    tl.store(o + i, s.to(tl.int32))
+
+@triton.jit
+def eighths(o, x, n, N: tl.constexpr, M: tl.constexpr, ODD: tl.constexpr):
+    i = tl.arange(0, 1024)
+    s = tl.load(x + i).to(tl.float64)
+    for a in tl.static_range(N):
+        s = tl.where(s > a * 0.125, s * 0.5, s + a * 0.125)
+    tl.store(o + i, s.to(tl.int32))
+
+@triton.jit
 def thirds(o, x, n, N: tl.constexpr, M: tl.constexpr, ODD: tl.constexpr):
     i = tl.arange(0, 1024)
     s = tl.load(x + i).to(tl.float32)
@@ -188,6 +204,9 @@ TEST(RollLoops, FloatingPointConstantsGrow) {
   const Shape shape{1000, 300, 1, false};
   EXPECT_GE(loops("weights", shape), 1u);
   EXPECT_EQ(loops("thirds", shape), 0u);
+  // A product that was rounded grows by something else from one copy to the next.
+  EXPECT_EQ(loops("thousandths", shape), 0u);
+  EXPECT_GE(loops("eighths", shape), 1u);
   std::vector<int32_t> x = inputs(shape), expected;
   for (int i = 0; i < kWidth; ++i) {
     double s = x[size_t(i)];
