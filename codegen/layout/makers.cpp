@@ -279,6 +279,10 @@ LinearLayout shared_layout_for_dot_operand(const LinearLayout& src, int bits) {
 LinearLayout shared_layout_for_dot_operand(const std::vector<int64_t>& shape, std::vector<int> order, int bits) {
   // A batch dimension must not come between the rows of a matrix.
   std::stable_partition(order.begin(), order.end(), [&](int axis) { return axis >= int(shape.size()) - 2; });
+  return shared_layout_of_rows(shape, order, bits);
+}
+
+LinearLayout shared_layout_of_rows(const std::vector<int64_t>& shape, const std::vector<int>& order, int bits) {
   const int64_t extent = block_of(shape[order[0]]);
   int vector = int(std::min<int64_t>(128 / bits, extent));
   int row = std::max(1024 / bits, vector);  // elements in 128 bytes

@@ -49,8 +49,10 @@ LinearLayout shared_layout_for_conversion(const LinearLayout& src, const LinearL
 /// Rows of more than 128 bytes are cut into panels of 128 bytes, one panel after the other: the swizzles of 128, 64 and
 /// 32 bytes that matrix instructions read.
 LinearLayout shared_layout_for_dot_operand(const LinearLayout& src, int bits);
-/// The same for a tile of `shape` whose dimension order[0] is to be contiguous.
+/// The same for a tile of `shape` whose dimensions follow each other in `order`, one of its last two being contiguous.
 LinearLayout shared_layout_for_dot_operand(const std::vector<int64_t>& shape, std::vector<int> order, int bits);
+/// The same for any tile, whose dimensions from the contiguous one on are `order`.
+LinearLayout shared_layout_of_rows(const std::vector<int64_t>& shape, const std::vector<int>& order, int bits);
 
 /// Tile dimensions from the one that moves fastest over registers and lanes to the slowest.
 std::vector<int> fastest_order(const LinearLayout& reg);

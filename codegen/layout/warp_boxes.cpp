@@ -125,7 +125,7 @@ class BoxFinder {
     std::vector<int> order{fast_};
     for (int axis = int(rank) - 1; axis >= 0; --axis)
       if (axis != fast_) order.push_back(axis);
-    out_.shared = shared_layout_for_dot_operand(extents, order, 8 * bytes_);
+    out_.shared = shared_layout_of_rows(extents, order, 8 * bytes_);
   }
 
   // Assigns the registers to pieces; whether each box lies in one piece in shared memory.

@@ -47,6 +47,23 @@ TEST(WarpBoxes, OfFragments) {
   EXPECT_FALSE(warp_boxes(coalesced_layout({64, 64}, {1, 0}, 8, 4), 1, 16)) << "a warp has four rows at a time";
 }
 
+// Rows may lie along any axis of a tile of three.
+TEST(WarpBoxes, OfTilesOfThreeAxes) {
+  std::string why;
+  const auto tile = LinearLayout::parse(
+      "register=[[1,0,0],[2,0,0],[4,0,0],[0,0,8],[0,0,16]], lane=[[8,0,0],[16,0,0],[0,0,1],[0,0,2],[0,0,4]], warp=[] "
+      "-> dim0:32, dim1:1, dim2:32",
+      &why);
+  ASSERT_TRUE(tile) << why;
+  for (int fast : {0, 2}) {
+    const auto boxes = warp_boxes(*tile, fast, 16);
+    ASSERT_TRUE(boxes);
+    LinearLayout::Basis next(3, 0);
+    next[size_t(fast)] = 1;
+    EXPECT_EQ(boxes->shared.ins()[0].bases[0], next) << boxes->shared.to_string();
+  }
+}
+
 // Rows that are no power of two: a stretch of 32 columns and one of 8.
 TEST(WarpBoxes, OfStretches) {
   std::string why;

@@ -418,6 +418,30 @@ TEST(BulkStore, WritesWhatIsInside) {
   }
 }
 
+// Of a tile of three axes, the first of which lies side by side in memory.
+TEST(BulkStore, RowsAlongTheFirstOfThreeAxes) {
+  const ChecksOff checks_off;
+  const Program program = Program::parse(R"(import triton
+import triton.language as tl
+
+@triton.jit
+def kernel(out, x, stride):
+    i = tl.arange(0, 32)
+    v = tl.load(x + i[:, None, None] * 32 + tl.arange(0, 1)[None, :, None] * 1024 + i[None, None, :])
+    tl.store(out + i[None, None, :] * stride + i[:, None, None] + tl.arange(0, 1)[None, :, None], v)
+)",
+                                         "k.py");
+  auto device = make_emulator();
+  std::vector<float16> numbers;
+  for (int i = 0; i < 1024; ++i) numbers.push_back(float16(float(i)));
+  Array<float16> x(*device, numbers), out(*device, 1024);
+  program.kernel("kernel").launch(*device, {1}, {.num_warps = 1, .bulk_copies = 2},
+                                  reinterpret_cast<float16*>(out.address()), reinterpret_cast<float16*>(x.address()),
+                                  32);
+  const std::vector<float16> values = out.values();
+  for (size_t i = 0; i < 1024; ++i) EXPECT_EQ(float(values[i]), float(i % 32 * 32 + i / 32)) << i;
+}
+
 // ---- Ends that follow from memory
 
 constexpr const char* kWindow = R"(
