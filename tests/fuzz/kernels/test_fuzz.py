@@ -10,6 +10,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import fuzz  # ends with 77 where numpy is missing
+import accesses
 import check
 import cpp_kernels
 import generate
@@ -133,6 +134,14 @@ class Fuzz(unittest.TestCase):
             for at in known:
                 check.expected({**case, "text": text.format(loop, at, "i + 1")})
         check.expected({**case, "text": text.format("tl.static_range(3)", open_[0], "i + 1")})
+
+    def test_numbers_of_which_nothing_is_known_are_no_difference(self):
+        t = BY_NAME["float32"]
+        memory = accesses.Memory(t, check.np.zeros(2))
+        memory.put(check.np.array([0, 1]), check.np.array([5.0, 6.0]), check.np.array([check.np.nan, 0.5]))
+        got = lambda *numbers: encode(check.np.array(numbers), t)
+        self.assertIsNone(check.difference("x", got(9.0, 6.25), None, memory))
+        self.assertIn("1 of 2 differ: [1] 7.0", check.difference("x", got(5.0, 7.0), None, memory))
 
     def test_sums_of_integer_products_beyond_int32_are_left_out(self):
         x = values.Tile(BY_NAME["int8"], check.np.full((16, 16), -128))
