@@ -42,7 +42,6 @@ std::optional<Accessed> accessed(const llvm::CallInst& call, llvm::StringRef row
     return Accessed{Access::Write, is_byte ? 1 : bytes};
   }
   if (row.starts_with("atom_")) return Accessed{Access::Atomic, std::max(1u, bytes_of(call.getType()))};
-  if (row.starts_with("cp_async_by_some_")) return Accessed{Access::Read, 1};
   if (row.starts_with("cp_async_")) return Accessed{Access::Read, 1};
   return std::nullopt;
 }
