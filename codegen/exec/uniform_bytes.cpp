@@ -89,19 +89,20 @@ class HiddenZero {
  public:
   explicit HiddenZero(llvm::Function& function) : function_(function) {}
 
-  // The word itself, in a register of each thread's.
+  // The word itself, in a register of each thread's. No bit of the result follows from the word's, so that ptxas finds
+  // no half of it to be constant.
   llvm::Value* hold(llvm::CallInst& before, llvm::Value* word) {
-    return llvm::IRBuilder<>(&before).CreateOr(word, zero());
+    return llvm::IRBuilder<>(&before).CreateXor(word, zero());
   }
 
  private:
-  // The last bit of t (t + 1).
+  // The last bit of t (t + 1), in all bits.
   llvm::Value* zero() {
     if (zero_) return zero_;
     llvm::IRBuilder<> b(&*function_.getEntryBlock().getFirstInsertionPt());
     auto* assembly = llvm::InlineAsm::get(
         llvm::FunctionType::get(b.getInt32Ty(), false),
-        "{ .reg .b32 t; mov.u32 t, %tid.x; mad.lo.u32 t, t, t, t; and.b32 $0, t, 1; }", "=r", false);
+        "{ .reg .b32 t; mov.u32 t, %tid.x; mad.lo.u32 t, t, t, t; and.b32 t, t, 1; neg.s32 $0, t; }", "=r", false);
     llvm::CallInst* result = b.CreateCall(assembly);
     result->setDoesNotAccessMemory();
     result->setDoesNotThrow();

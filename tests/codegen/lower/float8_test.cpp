@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <regex>
 
 #include "codegen/exec/emulator.h"
 #include "tests/devices.h"
@@ -458,6 +459,12 @@ def of_argument(out, bits):
     tl.store(out + n, bytes.to(tl.uint8).to(tl.float8e4nv, bitcast=True).to(tl.float16))
 
 @triton.jit
+def of_odd_argument(out, bits):
+    n = tl.arange(0, 128)
+    bytes = tl.where(n % 2 == 0, bits & 255, bits >> 8 & 255) | 1
+    tl.store(out + n, bytes.to(tl.uint8).to(tl.float8e4nv, bitcast=True).to(tl.float16))
+
+@triton.jit
 def partly_masked(out, a, b):
     m, n, k = tl.arange(0, 64)[:, None], tl.arange(0, 32)[None, :], tl.arange(0, 32)
     x = tl.load(a + m * 32 + k[None, :], mask=m < 33, other=1.0)
@@ -495,6 +502,10 @@ TEST(Float8Kernels, NumbersThatThreadsShare) {
     const std::vector<float16> of_bytes = numbers.download<float16>();
     for (size_t i = 0; i < of_bytes.size(); ++i)
       ASSERT_EQ(float(of_bytes[i]), float(float8e4nv::of_bits(uint8_t(kBits >> (8 * (i % 4)))))) << i;
+    program.kernel("of_odd_argument").launch(*device, {1}, {.num_warps = 1}, numbers.as<float16>(), int32_t(kBits));
+    const std::vector<float16> of_odd = numbers.download<float16>();
+    for (size_t i = 0; i < of_odd.size(); ++i)
+      ASSERT_EQ(float(of_odd[i]), float(float8e4nv::of_bits(uint8_t(kBits >> (8 * (i % 2)) | 1)))) << i;
   }
 }
 
@@ -550,6 +561,10 @@ TEST(Float8Kernels, NumbersThatThreadsShareComeThroughOwnRegisters) {
   const ArgType bytes{.elem = Elem::F8E4M3, .pointer = true, .divisible_by = 16};
   const ArgType halves{.elem = Elem::F16, .pointer = true, .divisible_by = 16}, number{.elem = Elem::I32};
   EXPECT_NE(ptx("of_argument", {halves, number}).find("mad.lo.u32 t, t, t, t"), std::string::npos);
+  const std::string odd = ptx("of_odd_argument", {halves, number});
+  EXPECT_TRUE(
+      std::regex_search(odd, std::regex(R"(and\.b32 t, t, 1; neg\.s32 (%r\d+), t[^$]*xor\.b32 \s*%r\d+, %r\d+, \1;)")))
+      << "no bit of the result follows from those of the number that are known";
   const std::string masked = ptx("masked_off", {floats, bytes, bytes});
   EXPECT_EQ(masked.find("mad.lo.u32 t, t, t, t"), std::string::npos) << "loaded numbers are no such";
   EXPECT_NE(masked.find("cvt.rn.f16x2.e4m3x2"), std::string::npos) << "of a";
