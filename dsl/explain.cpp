@@ -46,7 +46,6 @@ constexpr double kCopyShare = 0.9;          // of the maker's memory rate, as co
 constexpr int64_t kRegistersAtATime = 256;  // that a warp is given
 constexpr int64_t kPartitions = 4;          // of a multiprocessor, with registers of their own
 constexpr int64_t kSharedBeside = 1024;     // that a program takes beside its own
-constexpr int kMostPrograms = 32;           // an SM
 constexpr double kSpecialPerClock = 16;     // operations of the special function units, an SM
 constexpr double kLaunchUs = 2;
 // Of the predicted time, products aside: fitted to the library's kernels on an H200 under Nsight Compute
@@ -245,7 +244,7 @@ class Explainer {
          fmt::format("registers ({} a thread, {} threads)", out_.registers, image_.threads())},
         {l_->target.shared_per_sm / (out_.shared_bytes + kSharedBeside),
          fmt::format("shared memory ({} bytes a program)", out_.shared_bytes)},
-        {kMostPrograms, "the number of programs"},
+        {l_->target.programs_per_sm, "the number of programs"},
     };
     const auto least = std::min_element(std::begin(limits), std::end(limits),
                                         [](const auto& a, const auto& b) { return a.first < b.first; });

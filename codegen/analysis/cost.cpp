@@ -110,7 +110,7 @@ class Estimator {
   std::optional<int> fitting_programs(const DeviceInfo* device) {
     out_.register_limit = register_limit(func_, target_);
     const int64_t used = (std::min(out_.registers, out_.register_limit) + 7) / 8 * 8;
-    int64_t fits = std::min<int64_t>(kMaxPrograms, target_.warps_per_sm / (groups_ * warps_));
+    int64_t fits = target_.programs_of(groups_ * warps_);
     fits = std::min(fits, target_.registers_per_sm / (used * out_.threads));
     if (out_.shared_bytes) fits = std::min(fits, target_.shared_per_sm / (out_.shared_bytes + 1024));
     const int64_t shared_limit =

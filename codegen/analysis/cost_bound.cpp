@@ -202,7 +202,7 @@ class BoundOfCost {
   double most_resident() const {
     const int threads = 32 * func_.num_warps();
     const int64_t sums = std::min<int64_t>(sums_of_loop_ / threads, register_limit(func_, target_));
-    int64_t fits = std::min<int64_t>(kMaxPrograms, target_.warps_per_sm / func_.num_warps());
+    int64_t fits = target_.programs_of(func_.num_warps());
     if (sums > 0) fits = std::min(fits, target_.registers_per_sm / (sums * threads));
     return double(std::max<int64_t>(1, fits));
   }

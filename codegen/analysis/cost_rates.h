@@ -14,7 +14,6 @@ inline constexpr double kOperandReuse = 5;  // how often the L2 cache gives what
 inline constexpr double kProductMemory = 0.82;     // what products reach of the maker's rate of memory
 inline constexpr double kHandedOver = 0.3;         // of what programs write for each other that leaves the L2 cache
 inline constexpr double kProductLaunch = 1.03e-6;  // of a launch, which overlaps the one before it
-inline constexpr int kMaxPrograms = 32;            // an SM
 
 /// The GPU of the launch; null where the target's usual one stands for it.
 inline const DeviceInfo* gpu_of(const CostInputs& inputs) {

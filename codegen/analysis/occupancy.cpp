@@ -92,8 +92,7 @@ int64_t programs_of_stream(const Func& func, const Target& target, int64_t share
 }  // namespace
 
 int64_t programs_by_room(const Func& func, const Target& target, int64_t shared_bytes) {
-  return std::min<int64_t>(target.warps_per_sm / func.num_warps(),
-                           target.shared_per_sm / (shared_bytes + kSharedBeside));
+  return std::min<int64_t>(target.programs_of(func.num_warps()), target.shared_per_sm / (shared_bytes + kSharedBeside));
 }
 
 int64_t expected_registers(const Func& func) {

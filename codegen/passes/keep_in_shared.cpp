@@ -111,7 +111,7 @@ class Keeper {
     const int64_t bytes = plan_shared(func_).bytes + place_bytes(place_of(tile));
     if (bytes > target_.shared_per_program) return false;
     const int64_t threads = kThreadsPerWarp * func_.num_warps();
-    const int64_t programs = std::min<int64_t>(target_.warps_per_sm / func_.num_warps(),
+    const int64_t programs = std::min<int64_t>(target_.programs_of(func_.num_warps()),
                                                target_.registers_per_sm / (threads * register_limit(func_, target_)));
     return programs_by_room(func_, target_, bytes) >= programs;
   }

@@ -111,7 +111,7 @@ class LoadRaiser {
     const int words = RegisterPressure(func_, axis, values).peak().words;
     const int64_t warps = func_.num_warps(), allocated = std::max<int64_t>(1, (words + 7) / 8) * 8;
     if (words > register_limit(func_, target_)) return 0;
-    return double(std::min(target_.registers_per_sm / (32 * warps * allocated), target_.warps_per_sm / warps));
+    return double(std::min(target_.registers_per_sm / (32 * warps * allocated), target_.programs_of(warps)));
   }
 
   Func& func_;

@@ -119,7 +119,7 @@ class LoadSinker {
   /// How many programs with so many registers a thread an SM runs at a time.
   double programs(int registers) const {
     const int64_t warps = func_.num_warps(), allocated = (registers + 7) / 8 * 8;
-    return double(std::min(target_.registers_per_sm / (32 * warps * allocated), target_.warps_per_sm / warps));
+    return double(std::min(target_.registers_per_sm / (32 * warps * allocated), target_.programs_of(warps)));
   }
 
   static void sink(const Sinkable& sinkable) {

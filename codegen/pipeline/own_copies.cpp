@@ -67,7 +67,7 @@ bool may_be_own_copies(const Func& func, const Target& target, const Op& loop, c
   if (bytes > target.shared_per_program) return false;
   const int64_t threads = kThreadsPerWarp * func.num_warps();
   const int64_t programs = target.registers_per_sm / (threads * register_limit(func, target));
-  return programs_by_room(func, target, bytes) >= std::min<int64_t>(programs, target.warps_per_sm / func.num_warps());
+  return programs_by_room(func, target, bytes) >= std::min(programs, target.programs_of(func.num_warps()));
 }
 
 void make_own_copies(Op& loop, const Func& func, const std::vector<Op*>& loads) {

@@ -14,8 +14,8 @@ constexpr uint32_t operator|(uint32_t a, Feature b) { return a | uint32_t(b); }
 const std::vector<Target>& targets() {
   using enum Feature;
   static const std::vector<Target> rows = {
-#define TEGULA_TARGET(name, sm, ptx, shared, shared_sm, registers, warps, rates, features) \
-  {name, sm, ptx, shared, shared_sm, registers, warps, rates, features},
+#define TEGULA_TARGET(name, sm, ptx, shared, shared_sm, registers, warps, programs, rates, features) \
+  {name, sm, ptx, shared, shared_sm, registers, warps, programs, rates, features},
 #include "codegen/target/targets.def"
   };
   return rows;

@@ -1,6 +1,7 @@
 // What a GPU architecture has. Passes and lowering ask for features, never for architecture numbers.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -45,10 +46,12 @@ struct Target {
   int64_t shared_per_program;
   int64_t shared_per_sm;
   int64_t registers_per_sm;
-  int warps_per_sm;  ///< resident at the same time, at most
+  int warps_per_sm, programs_per_sm;  ///< resident at the same time, at most
   Rates rates;
   uint32_t features;
 
+  /// How many programs of so many warps an SM has room for, but for registers and shared memory.
+  int64_t programs_of(int64_t warps) const { return std::min<int64_t>(programs_per_sm, warps_per_sm / warps); }
   bool has(Feature f) const { return (features & uint32_t(f)) == uint32_t(f); }
   /// The lowest PTX version in which code for this target may use a feature that it has.
   int ptx_for(Feature f) const;

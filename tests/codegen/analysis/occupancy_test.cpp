@@ -83,6 +83,7 @@ TEST(Occupancy, StreamsHaveRegistersForAllTheirLoads) {
   EXPECT_EQ(programs(ptx("gate", Elem::BF16, 8, 64 * 32 * 8)), 2);
   EXPECT_EQ(programs(ptx("gate", Elem::F32, 8, 64 * 32 * 8)), 1) << "128 registers are loaded";
   EXPECT_EQ(programs(ptx("gate", Elem::BF16, 16, 32 * 32 * 16)), 2);
+  EXPECT_EQ(programs(ptx("gate", Elem::BF16, 1, 8 * 32)), 32) << "an SM holds no more programs, of one warp or two";
 }
 
 TEST(Occupancy, ColumnsBehindARowsEndTakeNoRegisters) {
