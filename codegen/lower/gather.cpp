@@ -14,8 +14,10 @@ llvm::Value* shared_element(Lowering& l, const ir::Op& op, llvm::Value* index, i
 }
 
 llvm::Value* index_of(Lowering& l, const ir::Op& op, int r) {
-  const ir::Value* index = op.operand(1);
-  return l.b.CreateIntCast(l.get(index)[size_t(r)], l.b.getInt32Ty(), is_signed(index->type.elem));
+  const ir::Value* given = op.operand(1);
+  llvm::Value* index = l.b.CreateIntCast(l.get(given)[size_t(r)], l.b.getInt32Ty(), is_signed(given->type.elem));
+  if (!l.emulator || llvm::isa<llvm::Constant>(index)) return index;
+  return l.hw("index_within", {index, l.i32(op.operand(0)->type.shape[size_t(op.get(ir::attr::axis))])});
 }
 
 /// The lane that holds the element of an index, seen from the asking one.

@@ -33,6 +33,12 @@ bool may_tell(const Sema& s) {
 }
 bool may_watch(const Sema& s) { return s.watched && may_tell(s); }
 
+void create_assert(Sema& s, ir::Value* condition, std::string text) {
+  ir::Attrs attrs;
+  attrs[ir::attr::text] = std::move(text);
+  s.builder.create(ir::Opcode::DeviceAssert, {condition}, {}, std::move(attrs));
+}
+
 void create_watch(Sema& s, std::string text, std::vector<ir::Value*> values) {
   ir::Attrs attrs;
   attrs[ir::attr::text] = std::move(text);
@@ -107,10 +113,20 @@ Val fn_device_assert(Sema& s, Args args) {
     if (!others) return {};
     condition = s.builder.bit_or(condition, others);
   }
-  ir::Attrs attrs;
-  attrs[ir::attr::text] = text_of(args[1]);
-  s.builder.create(ir::Opcode::DeviceAssert, {condition}, {}, std::move(attrs));
+  create_assert(s, condition, text_of(args[1]));
   return None{};
+}
+
+void assert_promised(Sema& s, ir::Value* condition) {
+  if (!s.debug || s.watched || !may_tell(s)) return;
+  if (ir::Value* holds = to_bool(s, condition)) create_assert(s, holds, "an assumption does not hold");
+}
+
+void assert_within(Sema& s, ir::Value* index, int64_t extent, int axis) {
+  if (!s.debug || s.watched || !may_tell(s)) return;
+  ir::Value* within = s.builder.bit_and(s.builder.ge(index, s.builder.constant(index->type, 0)),
+                                        s.builder.lt(index, s.builder.constant(index->type, extent)));
+  create_assert(s, within, fmt::format("the index is out of range for the extent {} of dimension {}", extent, axis));
 }
 
 void assert_no_overflow(Sema& s, std::string_view op, ir::Value* a, ir::Value* b) {
@@ -124,13 +140,11 @@ void assert_no_overflow(Sema& s, std::string_view op, ir::Value* a, ir::Value* b
                                  : s.builder.mul(wide_a, wide_b);
   ir::Value* fits = s.builder.bit_and(s.builder.le(exact, s.builder.constant(exact->type, most)),
                                       s.builder.ge(exact, s.builder.constant(exact->type, least)));
-  ir::Attrs attrs;
-  attrs[ir::attr::text] =
-      fmt::format("{}int{} overflow detected for operation {}", is_signed(type.elem) ? "" : "u", type.bits(),
-                  op == "+"   ? "add"
-                  : op == "-" ? "sub"
-                              : "mul");
-  s.builder.create(ir::Opcode::DeviceAssert, {fits}, {}, std::move(attrs));
+  create_assert(s, fits,
+                fmt::format("{}int{} overflow detected for operation {}", is_signed(type.elem) ? "" : "u", type.bits(),
+                            op == "+"   ? "add"
+                            : op == "-" ? "sub"
+                                        : "mul"));
 }
 
 }  // namespace tegula::dsl

@@ -505,7 +505,11 @@ Val fn_multiple_of(Sema& s, Args args) { return hint(s, args, ir::attr::divisibi
 Val fn_max_contiguous(Sema& s, Args args) { return hint(s, args, ir::attr::contiguity); }
 Val fn_max_constancy(Sema& s, Args args) { return hint(s, args, ir::attr::constancy); }
 Val fn_assume(Sema& s, Args args) {
-  if (args[0].is_value()) promise(s, args[0].value());
+  if (!args[0].is_value()) return None{};
+  if (s.debug)  // instead of code that takes it to hold
+    assert_promised(s, args[0].value());
+  else
+    promise(s, args[0].value());
   return None{};
 }
 

@@ -83,6 +83,9 @@ ir::Value* math_operand(Sema& s, const Val& x, const char* function, const ir::O
 /// A function of libdevice, by its name there.
 Val call_libdevice(Sema& s, std::string_view name, std::span<const Val> args);
 
+/// In Triton's debug mode: asserts that what tl.assume promises holds, and that an index of run time lies in its axis.
+void assert_promised(Sema& s, ir::Value* condition);
+void assert_within(Sema& s, ir::Value* index, int64_t extent, int axis);
 /// In Triton's debug mode: an assert that a + b, a - b or a * b of integers of less than 64 bits has no more bits.
 void assert_no_overflow(Sema& s, std::string_view op, ir::Value* a, ir::Value* b);
 /// None of these until this ends, if `off`: for what the language computes itself, and where a kernel asks for that.

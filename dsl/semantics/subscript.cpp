@@ -98,7 +98,10 @@ ir::Value* select_along(Sema& s, ir::Value* x, int axis, ir::Value* index) {
 ir::Value* element_along(Sema& s, ir::Value* x, int axis, const Val& index) {
   const int64_t extent = x->type.shape[size_t(axis)];
   if (const ir::Value* i = index.value()) {
-    if (i->type.is_scalar() && i->type.is_integer()) return select_along(s, x, axis, index.value());
+    if (i->type.is_scalar() && i->type.is_integer()) {
+      assert_within(s, index.value(), extent, axis);
+      return select_along(s, x, axis, index.value());
+    }
     s.error(fmt::format("a tile is indexed by integers, slices and None, found {}", describe(index)),
             "tl.gather(x, indices, axis) takes a tile of indices");
     return nullptr;

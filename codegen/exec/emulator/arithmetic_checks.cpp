@@ -90,6 +90,7 @@ class Checks {
       case Instruction::AShr:
         return check_distance(i);
       case Instruction::Call:
+        if (row_of(i) == "index_within") return check_index(i);
         if (!row_of(i).empty()) check_access(llvm::cast<llvm::CallInst>(i));
         return;
       default:
@@ -110,6 +111,12 @@ class Checks {
     llvm::IRBuilder<> b(&i);
     Value* bits = llvm::ConstantInt::get(distance->getType(), i.getType()->getIntegerBitWidth());
     calls_.warn_of_result(i, b.CreateICmpUGE(distance, bits), Warning::WideShift, distance);
+  }
+
+  void check_index(Instruction& i) {
+    Value *index = i.getOperand(0), *extent = i.getOperand(1);
+    llvm::IRBuilder<> b(&i);
+    calls_.warn_of_result(i, b.CreateICmpUGE(index, extent), Warning::IndexBeyondExtent);
   }
 
   // ---- Addresses

@@ -13,7 +13,8 @@ namespace tegula::emulator {
 /// - accesses whose addresses follow from sums and products of int32 that do not fit (masked ones are none), also by
 /// way of
 ///   quotients, remainders, shifts to the right, bounds and choices,
-/// - integer divisions by 0 and shifts by the width of the type or more, where their results are used (result_uses.h).
+/// - integer divisions by 0, shifts by the width of the type or more, and indices of elements that are looked up beyond
+/// their axis, where the results are used (result_uses.h).
 /// Called before the hardware functions get their bodies.
 void check_arithmetic(llvm::Module& module, JitKernel& kernel);
 

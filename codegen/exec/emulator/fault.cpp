@@ -375,6 +375,9 @@ const char* text_of(Warning what) {
       return "integer division by 0; the result means nothing";
     case Warning::WideShift:
       return "a shift by the width of the type or more, or by a negative number";
+    case Warning::IndexBeyondExtent:
+      return "an index that tl.gather takes is negative or not less than the extent of the axis; what it gives means "
+             "nothing";
     case Warning::NanIsBorn:
       return "the result is a NaN, of operands that are none";
     case Warning::InfinityIsBorn:

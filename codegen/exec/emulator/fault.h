@@ -85,7 +85,14 @@ struct Fault {
 };
 
 /// What is told of where checks are asked for, and ends no launch (arithmetic_checks.h, number_births.h).
-enum class Warning : uint32_t { IndexOverflow, DivisionByZero, WideShift, NanIsBorn, InfinityIsBorn };
+enum class Warning : uint32_t {
+  IndexOverflow,
+  DivisionByZero,
+  WideShift,
+  NanIsBorn,
+  InfinityIsBorn,
+  IndexBeyondExtent
+};
 
 /// Which births of numbers are warned of.
 struct Births {

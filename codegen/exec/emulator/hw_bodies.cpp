@@ -141,6 +141,7 @@ uint32_t emu_num_programs_y() { return emu_num_clusters_y(); }
 uint32_t emu_num_programs_z() { return emu_num_clusters_z(); }
 uint64_t emu_opaque_pointer(uint64_t address) { return address; }
 uint32_t emu_opaque_b32(uint32_t x) { return x; }
+uint32_t emu_index_within(uint32_t index, uint32_t /*extent*/) { return index; }
 uint32_t emu_copied_b32(uint32_t x) { return x; }
 uint32_t emu_shared_base() { return this_worker->fiber().program->shared_base; }
 

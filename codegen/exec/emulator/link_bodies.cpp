@@ -33,6 +33,11 @@ std::string to_text(const Type* type) {
   return text;
 }
 
+/// Rows that are there for LLVM, and for the checks.
+bool gives_its_operand(std::string_view name) {
+  return name == "opaque_b32" || name == "copied_b32" || name == "index_within";
+}
+
 /// See link_bodies.
 class Bodies {
  public:
@@ -330,7 +335,7 @@ class Bodies {
   }
 
   void call_body(llvm::CallInst& call, const Row& row) {
-    if (row.info.name == "opaque_b32" || row.info.name == "copied_b32") {  // LLVM has done its work
+    if (gives_its_operand(row.info.name)) {  // LLVM and the checks have done their work
       call.replaceAllUsesWith(call.getArgOperand(0));
       return void(call.eraseFromParent());
     }

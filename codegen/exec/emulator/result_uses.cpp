@@ -63,9 +63,13 @@ class Uses {
     if (callee && callee->getName().starts_with(kBodyPrefix)) return;  // a check
     if (!call.mayReadOrWriteMemory() && !call.isConvergent()) return follow(call, conditions);
     if (!callee || !callee->getName().starts_with(lower::kHwPrefix)) return add(call, conditions);
+    const llvm::StringRef row = callee->getName().drop_front(lower::kHwPrefix.size());
+    // What a thread looks up with it, alone.
+    const bool is_place =
+        row.starts_with("ld_shared") ? use.getOperandNo() == 0 : row.starts_with("shfl_idx") && use.getOperandNo() == 1;
+    if (is_place) return follow(call, conditions);
     // A load gives the operands between its pointer and its predicate where that does not hold.
-    const bool other = callee->getName().drop_front(lower::kHwPrefix.size()).starts_with("ld_global") &&
-                       use.getOperandNo() > 0 && !use->getType()->isIntegerTy(1);
+    const bool other = row.starts_with("ld_global") && use.getOperandNo() > 0 && !use->getType()->isIntegerTy(1);
     Conditions more = conditions;
     for (Value* predicate : call.args())
       if (predicate->getType()->isIntegerTy(1) && predicate != use.get()) require(more, predicate, !other);

@@ -48,6 +48,27 @@ TEST(Warnings, OfIntegerArithmetic) {
   }
 }
 
+// By shuffles and by shared memory, where the elements of the next row lie behind those of a row. Lanes whose element
+// is dropped may ask for any.
+TEST(Warnings, OfIndicesThatGatherTakes) {
+  const char* const kFound = "an index that tl.gather takes is negative or not less than the extent of the axis";
+  for (const auto& [tile, at, axis, extent] :
+       {std::tuple("tl.load(x + tl.arange(0, 32))", "tl.arange(0, 32)", 0, 32),
+        {"tl.load(y + i).reshape([8, 16])", "tl.arange(0, 8)[:, None] * 2 + tl.arange(0, 2)[None, :]", 1, 16},
+        {"(tl.load(x + i) == 1).reshape([8, 16])", "tl.arange(0, 8)[:, None] * 2 + tl.arange(0, 2)[None, :]", 1, 16}}) {
+    SCOPED_TRACE(tile);
+    const auto warned = [&](const char* index, const char* stored, int n) {
+      const char* body = "v = {}\n    at = {}\n    g = tl.gather(v, {}, {})\n    tl.store(x + at, {})";
+      return warnings_of(fmt::format(fmt::runtime(body), tile, at, index, axis, stored), n);
+    };
+    EXPECT_EQ(warned("tl.where(at < 4, n, 0)", "g.to(tl.int32)", extent - 1), "");
+    EXPECT_CONTAINS(warned("tl.where(at < 4, n, 0)", "g.to(tl.int32)", extent), kFound);
+    EXPECT_EQ(warned("tl.where(at < 4, n, 0)", "tl.where(at < 4, 7, g.to(tl.int32))", extent), "");
+  }
+  EXPECT_CONTAINS(warnings_of("at = tl.arange(0, 32)\n    tl.store(x + at, tl.gather(tl.load(x + at), at - n, 0))", 1),
+                  kFound);
+}
+
 // What is made of a number that does not fit means as little; numbers without a sign wrap around on purpose.
 TEST(Warnings, OfIndicesBehindOtherArithmetic) {
   for (const char* index : {"(i + n) * n // 65536 - n + 8", "(i + n) * n % 64", "((i + n) * n >> 20) + 2048",

@@ -165,6 +165,26 @@ TEST(Debug, IntegersThatOverflowAreFailedAsserts) {
       "");
 }
 
+TEST(Debug, FalseAssumptionsAndIndicesOutOfRangeAreFailedAsserts) {
+  const auto outcome = [](const std::string& text, int debug) {
+    return error_of(text, {.debug = debug}, {1}, {.threads = 1});
+  };
+  const auto element = [](int of) {
+    return fmt::format("v = tl.load(x + tl.arange(0, 8))\ntl.store(x, v[tl.load(x) + {}])", of);
+  };
+  EXPECT_EQ(outcome(element(4), 1), "");
+  EXPECT_CONTAINS(outcome(element(5), 1), "the index is out of range for the extent 8 of dimension 0");
+  EXPECT_CONTAINS(outcome(element(-4), 1), "the index is out of range for the extent 8 of dimension 0");
+  EXPECT_EQ(outcome(element(5), 0), "");
+  const auto assumed = [](const char* what) {
+    return fmt::format("n = tl.load(x) + 0\ntl.assume({})\ntl.store(x, n % 5)", what);
+  };
+  EXPECT_EQ(outcome(assumed("n > 2"), 1), "");
+  EXPECT_CONTAINS(outcome(assumed("n > 3"), 1), "an assumption does not hold");
+  EXPECT_CONTAINS(outcome(assumed("(n >= 4) & (n < 9)"), 1), "an assumption does not hold");
+  EXPECT_EQ(outcome(assumed("n > 3"), 0), "");
+}
+
 // Functions of elements neither assert what was not written there nor tell a debugger of their names.
 TEST(Debug, ElementsAreComputedInNoOrder) {
   const Program program = Program::parse(R"(import triton
