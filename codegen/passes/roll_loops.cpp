@@ -37,9 +37,9 @@ using namespace ir;
 
 namespace {
 
-// Code of more than kLongCode instructions a thread, twice the instruction cache, is rolled into loops. An iteration of
-// several copies has at most kIteration instructions.
-constexpr double kLongCode = 1 << 14, kIteration = 1 << 10;
+// Code of more than kLongCode instructions a thread, which fills the instruction cache, is rolled into loops. An
+// iteration of several copies has at most kIteration instructions.
+constexpr double kLongCode = 1 << 13, kIteration = 1 << 10;
 // A loop replaces at least kLeastCopies copies and has at least kLeastIterations iterations.
 constexpr size_t kLeastCopies = 8, kLeastIterations = 4;
 // The number of distances between copies that are tried.

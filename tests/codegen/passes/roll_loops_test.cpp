@@ -181,6 +181,12 @@ TEST(RollLoops, CodeIsAsLongForManyCopies) {
 
 TEST(RollLoops, ShortOnesStayUnrolled) { EXPECT_EQ(loops("nested", {1000, 4, 4, false}), 0u); }
 
+// Each copy is 96 instructions of a thread.
+TEST(RollLoops, CodeThatTheInstructionCacheHoldsStaysUnrolled) {
+  EXPECT_EQ(loops("kept", {1000, 80, 1, false}), 0u);
+  EXPECT_EQ(loops("kept", {1000, 120, 1, false}), 1u);
+}
+
 TEST(RollLoops, BranchesAndReductionsGoAlong) {
   const Shape shape{301, 200, 1, false};
   EXPECT_EQ(loops("branches", shape), 1u);
