@@ -62,10 +62,10 @@ struct Divisor {
   bool operator==(const Divisor& o) const { return number ? number == o.number : !o.number && value == o.value; }
 };
 
-/// A summand of an address that differs between elements: factor * (an arange, a value that is handed on, or the
-/// quotient or remainder of a value).
+/// A summand of an address that differs between elements: factor * (an arange, a value that is handed on, the quotient
+/// or remainder of a value, or a value that may be any integers).
 struct Term {
-  enum Kind { Along, HandedOn, Quotient, Remainder } kind;
+  enum Kind { Along, HandedOn, Quotient, Remainder, Anything } kind;
   const Value* of;
   Axes axes;
   Factor factor;
@@ -82,22 +82,24 @@ struct Term {
 };
 
 /// An index as a sum.
-struct Sum {
-  std::vector<Term> terms;
-  AxisMask mixed = 0;  ///< axes along which it may be anything
-};
+using Sum = std::vector<Term>;
+
+bool is_understood(const Sum& sum) {
+  return std::none_of(sum.begin(), sum.end(), [](const Term& term) { return term.kind == Term::Anything; });
+}
 
 class Addresses {
  public:
   bool may_repeat(const Value* pointers) {
-    const Shape& shape = pointers->type.shape;
     const Sum sum = sum_of(pointers);
-    AxisMask apart = 0, mixed = sum.mixed;
-    for (size_t axis = 0; axis < shape.size(); ++axis)
-      if (shape[axis] == 1) apart |= AxisMask(1) << axis;
-    for (const Term& term : sum.terms) (term.kind == Term::Along ? apart : mixed) |= term.varies();
-    const AxisMask all = (AxisMask(1) << shape.size()) - 1;
-    return (apart & ~mixed & all) != all || !factors_keep_apart(sum.terms);
+    for (int axis = 0; axis < pointers->type.rank(); ++axis)
+      if (!tells_apart(sum, pointers, axis)) return true;
+    return !factors_keep_apart(sum);
+  }
+
+  bool may_repeat_along(const Value* pointers, int axis) {
+    const Sum sum = sum_of(pointers);
+    return !tells_apart(sum, pointers, axis) || !factors_keep_apart(sum);
   }
 
  private:
@@ -113,9 +115,9 @@ class Addresses {
 
   void add(const Value* v, const Axes& axes, const Factor& factor, Sum& to) {
     if (is_uniform(v) || factor == 0) return;
-    if (++visits_ > kMostVisits) return mix(v, axes, to);
+    if (++visits_ > kMostVisits) return mix(v, axes, factor, to);
     if (!origins(v).empty()) return add_handed_on(v, axes, factor, to);
-    if (!v->def) return mix(v, axes, to);
+    if (!v->def) return mix(v, axes, factor, to);
     const Op& op = *v->def;
     switch (op.opcode) {
       case Opcode::Arange:
@@ -125,7 +127,7 @@ class Addresses {
       case Opcode::Hint:
         return add(op.operand(0), axes, factor, to);
       case Opcode::Cast:
-        return keeps_number(op) ? add(op.operand(0), axes, factor, to) : mix(v, axes, to);
+        return keeps_number(op) ? add(op.operand(0), axes, factor, to) : mix(v, axes, factor, to);
       case Opcode::ExpandDims: {
         Axes inner = axes;
         inner.erase(inner.begin() + op.get(attr::axis));
@@ -148,14 +150,14 @@ class Addresses {
         for (const auto& [one, other] : {std::pair(0, 1), {1, 0}})
           if (const Value* by = scalar_of(op.operand(size_t(other))))
             return add(op.operand(size_t(one)), axes, times(factor, number_of(by)), to);
-        return mix(v, axes, to);
+        return mix(v, axes, factor, to);
       case Opcode::Shl:
         if (const Factor two = power_of_two(op)) return add(op.operand(0), axes, times(factor, two), to);
-        return mix(v, axes, to);
+        return mix(v, axes, factor, to);
       default:
         if (const auto division = division_of(op))
           return add_term({division->first, op.operand(0), axes, factor, false, division->second}, to);
-        return mix(v, axes, to);
+        return mix(v, axes, factor, to);
     }
   }
 
@@ -190,20 +192,20 @@ class Addresses {
   }
 
   static void add_term(Term term, Sum& to) {
-    for (Term& known : to.terms) {
+    for (Term& known : to) {
       Term alike = term;
       alike.factor = known.factor;
       if (!(alike == known)) continue;
       known.factor = known.factor && term.factor ? Factor(*known.factor + *term.factor) : std::nullopt;
       return;
     }
-    to.terms.push_back(std::move(term));
+    to.push_back(std::move(term));
   }
 
-  /// Elements along the value's axes may be anything.
-  static void mix(const Value* v, const Axes& axes, Sum& to) {
-    for (size_t i = 0; i < axes.size(); ++i)
-      if (v->type.shape[i] > 1) to.mixed |= AxisMask(1) << axes[i];
+  /// Elements along the value's axes may be any multiples of the factor.
+  static void mix(const Value* v, const Axes& axes, const Factor& factor, Sum& to) {
+    Term term{Term::Anything, v, axes, factor};
+    if (term.varies()) add_term(std::move(term), to);
   }
 
   /// What a loop or a branch hands on, if it is the same sum, but for what all elements share, wherever it comes from.
@@ -212,18 +214,18 @@ class Addresses {
     open_.push_back(v);
     Axes own(axes.size());
     std::iota(own.begin(), own.end(), 0);
-    const Sum itself{{{Term::HandedOn, v, own, 1}}};
+    const Sum itself{{Term::HandedOn, v, own, 1}};
     std::optional<Sum> given;
     bool alike = true;
     for (const Value* origin : origins(v)) {
       Sum sum = sum_of(origin);
-      if (sum.mixed == 0 && sum.terms == itself.terms) continue;
-      alike = alike && sum.mixed == 0 && (!given || given->terms == sum.terms);
+      if (sum == itself) continue;
+      alike = alike && is_understood(sum) && (!given || *given == sum);
       given = std::move(sum);
     }
     open_.pop_back();
-    if (!alike || !given) return mix(v, axes, to);
-    for (Term term : given->terms) {
+    if (!alike || !given) return mix(v, axes, factor, to);
+    for (Term term : *given) {
       for (int& axis : term.axes) axis = axes[size_t(axis)];
       term.factor = times(term.factor, factor);
       add_term(std::move(term), to);
@@ -232,13 +234,13 @@ class Addresses {
 
   /// A quotient and the remainder of one division tell apart what the dividend does; true if there were such.
   bool unite_a_division(Sum& sum) {
-    for (const Term& remainder : sum.terms)
-      for (const Term& quotient : sum.terms) {
+    for (const Term& remainder : sum)
+      for (const Term& quotient : sum) {
         if (remainder.kind != Term::Remainder || quotient.kind != Term::Quotient || remainder.axes != quotient.axes ||
             !belong_together(quotient, remainder))
           continue;
         const Term q = quotient, r = remainder;
-        std::erase_if(sum.terms, [&](const Term& term) { return term == q || term == r; });
+        std::erase_if(sum, [&](const Term& term) { return term == q || term == r; });
         unite(q, r, sum);
         return true;
       }
@@ -267,13 +269,12 @@ class Addresses {
     const int64_t quotients = reach == kAnywhere ? kAnywhere : reach / *n + 2;
     const bool rows = !remainder.gaps && of_quotients >= *n * of_remainders;
     const bool columns = !quotient.gaps && quotients != kAnywhere && of_remainders > of_quotients * (quotients - 1);
-    if (!rows && !columns) return mix(x, remainder.axes, to);
+    if (!rows && !columns) return mix(x, remainder.axes, 1, to);
     Sum dividend;
     add(x, remainder.axes, rows ? of_remainders : of_quotients, dividend);
-    to.mixed |= dividend.mixed;
-    for (Term& term : dividend.terms) {
+    for (Term& term : dividend) {
       term.gaps = true;
-      to.terms.push_back(std::move(term));
+      to.push_back(std::move(term));
     }
   }
 
@@ -281,21 +282,36 @@ class Addresses {
   int64_t reach_of(const Value* index) {
     const Sum sum = sum_of(index);
     int64_t reach = 0;
-    for (const Term& term : sum.terms) {
-      if (sum.mixed != 0 || term.kind != Term::Along || !term.factor || term.gaps) return kAnywhere;
+    for (const Term& term : sum) {
+      if (term.kind != Term::Along || !term.factor || term.gaps) return kAnywhere;
       reach += std::abs(*term.factor) * (term.of->type.shape[0] - 1);
     }
     return reach;
   }
 
-  /// Whether no sum of indices equals another one, as far as their factors are known.
-  static bool factors_keep_apart(const std::vector<Term>& terms) {
+  /// Whether the axis has one element, or aranges tell its elements apart and nothing else differs along it.
+  static bool tells_apart(const Sum& sum, const Value* pointers, int axis) {
+    const AxisMask bit = AxisMask(1) << axis;
+    bool apart = pointers->type.shape[size_t(axis)] == 1, mixed = false;
+    for (const Term& term : sum)
+      if (term.varies() & bit) (term.kind == Term::Along ? apart : mixed) = true;
+    return apart && !mixed;
+  }
+
+  /// Whether no sum of indices equals another one, as far as their factors are known. Indices that may be any integers
+  /// reach anywhere, beyond what a launch's factors would keep apart.
+  static bool factors_keep_apart(const Sum& terms) {
     std::vector<std::pair<int64_t, int64_t>> steps;  // the least one, and how far all of them reach
+    bool all_known = true, anywhere = false;
     for (const Term& term : terms) {
+      all_known &= term.factor.has_value();
       if (!term.factor) continue;
       const int64_t step = std::abs(*term.factor);
-      steps.emplace_back(step, term.gaps ? kAnywhere : step * (term.of->type.shape[0] - 1));
+      const bool ends = term.kind == Term::Along && !term.gaps;
+      anywhere |= term.kind != Term::Along;
+      steps.emplace_back(step, ends ? step * (term.of->type.shape[0] - 1) : kAnywhere);
     }
+    if (anywhere && !all_known) return false;
     std::sort(steps.begin(), steps.end());
     int64_t reach = 0;
     for (const auto& [step, further] : steps) {
@@ -317,5 +333,7 @@ bool may_repeat(const Value* pointers) {
     pointers = pointers->def->operand(0);
   return Addresses().may_repeat(pointers);
 }
+
+bool may_repeat_along(const Value* pointers, int axis) { return Addresses().may_repeat_along(pointers, axis); }
 
 }  // namespace tegula

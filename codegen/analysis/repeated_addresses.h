@@ -12,4 +12,8 @@ namespace tegula {
 /// launch gives is presumed to keep elements apart: a matrix whose rows overlap is no place to write to.
 bool may_repeat(const ir::Value* pointers);
 
+/// Whether two elements of the tile at different places along `axis` may have the same address. Loaded indices along
+/// another axis may repeat; times a launch's factor, they are presumed to stay apart from other indices too.
+bool may_repeat_along(const ir::Value* pointers, int axis);
+
 }  // namespace tegula

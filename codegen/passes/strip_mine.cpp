@@ -15,8 +15,8 @@
 //
 // The language orders what a program does in memory. So all that a program writes must be divided, and rows must not
 // write what other rows access: bases of what is written are those of no other access, unless it has the very same
-// pointers, none of which occurs twice, divided alike, and stands in no loop. Programs that order memory, that print,
-// assert, or multiply matrices stay as they are.
+// pointers, none of which is another row's too, divided alike, and stands in no loop. Programs that order memory, that
+// print, assert, or multiply matrices stay as they are.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -90,7 +90,6 @@ std::optional<Pairs> find_pairs(const std::vector<Access>& accesses) {
     for (const Access& b : accesses) {
       if (a.op == b.op || (a.base && b.base && a.base != b.base)) continue;
       if (a.op->operands[0] != b.op->operands[0] || a.in_loop || b.in_loop) return std::nullopt;
-      if (may_repeat(a.op->operands[0])) return std::nullopt;
       pairs.emplace_back(a.op, b.op);
     }
   }
@@ -208,7 +207,7 @@ class StripMine {
     return true;
   }
 
-  // Whether all that is written is divided, and alike where pointers are the same.
+  // Whether all that is written is divided, and alike where pointers are the same, which parts then do not share.
   bool is_sound(const Parts& divided) const {
     bool sound = true;
     walk(func_.body, [&](const Op& op) {
@@ -216,7 +215,8 @@ class StripMine {
     });
     return sound && std::all_of(pairs_.begin(), pairs_.end(), [&](const auto& pair) {
              const auto a = divided.find(pair.first->operand(0)), b = divided.find(pair.second->operand(0));
-             return a != divided.end() && b != divided.end() && a->second == b->second;
+             return a != divided.end() && b != divided.end() && a->second == b->second &&
+                    !may_repeat_along(a->first, a->second);
            });
   }
 

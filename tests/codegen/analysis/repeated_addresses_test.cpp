@@ -15,8 +15,8 @@
 namespace tegula {
 namespace {
 
-// Of `p`, which `text` computes of x, an array, and n, a number of the launch.
-bool repeats(const std::string& text) {
+// Of `p`, which `text` computes of x, an array, and n, a number of the launch; along one axis, if it is given.
+bool repeats(const std::string& text, std::optional<int> axis = {}) {
   std::string source = "@triton.jit\ndef kernel(x, n):\n";
   for (const std::string& line : {std::string("i = tl.arange(0, 64)"), std::string("j = tl.arange(0, 16)"), text,
                                   std::string("tl.store(p, 1.0)")})
@@ -26,7 +26,9 @@ bool repeats(const std::string& text) {
   const auto func = program.kernel("kernel").tile_func(types, {});
   std::optional<bool> found;
   ir::walk(func->body, [&](const ir::Op& op) {
-    if (op.opcode == ir::Opcode::Store) found = may_repeat(op.operand(0));
+    if (op.opcode != ir::Opcode::Store) return;
+    const ir::Value* pointers = op.operand(0);
+    found = axis ? may_repeat_along(pointers, *axis) : may_repeat(pointers);
   });
   EXPECT_TRUE(found) << text;
   return found.value_or(false);
@@ -72,6 +74,22 @@ TEST(RepeatedAddresses, OfWhatLoopsHandOn) {
   EXPECT_TRUE(repeats("p = x + i\n    q = x + i % 2\n    for k in range(n):\n        p, q = q, p"));
 }
 
+TEST(RepeatedAddresses, AlongOneAxis) {
+  const std::string loaded = "r = tl.load(x + i).to(tl.int32)\n    ";
+  for (const char* rows : {"p = x + i[:, None] // 2 * 16 + j[None, :]", "p = x + i[:, None] // 2 * n + j[None, :]",
+                           "p = x + tl.minimum(i, n)[:, None] * 16 + j[None, :]", "p = x + i[:, None] * 0 + j[None, :]",
+                           "p = x + r[:, None] * n + j[None, :]", "p = x + r[:, None] * n + j[None, :] * n",
+                           "p = x + r[:, None] * 16 + j[None, :]", "p = x + (r * 16)[:, None] + j[None, :]"}) {
+    EXPECT_TRUE(repeats(loaded + rows, 0)) << rows;
+    EXPECT_FALSE(repeats(loaded + rows, 1)) << rows;
+  }
+  for (const char* both : {"p = x + r[:, None] * 15 + j[None, :]", "p = x + r[:, None] + j[None, :]",
+                           "p = x + r[:, None] + j[None, :] * n", "p = x + i[:, None] // 2 + j[None, :]",
+                           "p = x + r[:, None] * n + j[None, :] // 2", "p = x + r[:, None] * i[:, None] + j[None, :]",
+                           "p = x + tl.reshape(r[:, None] * n + j[None, :], [16, 64])"})
+    for (int axis : {0, 1}) EXPECT_TRUE(repeats(loaded + both, axis)) << both << ", axis " << axis;
+}
+
 TEST(RepeatedAddresses, AreLookedForInBoundedTime) {
   std::string text = "a = i\n    b = i * n\n";
   for (int k = 0; k < 60; ++k) text += "    b, a = a + b, b\n";
@@ -107,6 +125,28 @@ TEST(RepeatedAddresses, AreInTheOrderOfTheProgram) {
         EXPECT_EQ(x.download<float>(), std::vector<float>(256, order.x)) << order.what << ", warps " << warps;
         EXPECT_EQ(y.download<float>(), std::vector<float>(8, order.y)) << order.what << ", warps " << warps;
       }
+}
+
+// A tile that is computed part by part: each part has all of the rows, so that what one of them stores none loads.
+TEST(RepeatedAddresses, AreInOnePartOfALargeTile) {
+  const Program program = Program::parse(R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def kernel(y, rows, n):
+    i = tl.load(rows + tl.arange(0, 64))
+    p = y + i[:, None] * n + tl.arange(0, 512)[None, :]
+    tl.store(p, tl.load(p) + 1)
+)",
+                                         "parts.py");
+  std::vector<int32_t> rows(64);
+  for (int k = 0; k < 64; ++k) rows[size_t(k)] = k * 7 % 24;
+  for (const auto& device : gpu_or_emulators({{}, {.seed = 1}})) {
+    Buffer y(*device, std::vector<float>(24 * 512)), chosen(*device, rows);
+    program.kernel("kernel").launch(*device, {1}, {.num_warps = 1}, y.as<float>(), chosen.as<int32_t>(), 512);
+    EXPECT_EQ(y.download<float>(), std::vector<float>(24 * 512, 1));
+  }
 }
 
 }  // namespace
