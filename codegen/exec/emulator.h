@@ -20,8 +20,8 @@ struct EmulatorOptions {
   std::string target = "sm_90a";  ///< the GPU it stands for
   int threads = 0;                ///< worker threads; 0: one a core
   bool check_bounds = true;       ///< global accesses are checked against what was allocated
-  /// 0: the environment variable TEGULA_EMULATOR_SEED, without which threads run in order; else in an order that
-  /// follows from the seed, warps unevenly.
+  /// 0: the environment variable TEGULA_EMULATOR_SEED, without which threads run in order, and programs begin so unless
+  /// races are looked for; else in an order that follows from the seed, warps unevenly.
   uint64_t seed = 0;
   /// Blocks of a launch whose kernel takes programs one behind the other; 0: the environment variable
   /// TEGULA_EMULATOR_BLOCKS, without which there is one a program, so that reports name it.

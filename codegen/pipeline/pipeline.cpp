@@ -88,11 +88,16 @@ class LoopPipeliner {
       context_.transfers.push_back({loop_.loc, no_copy_warps("it copies nothing to shared memory"), ""});
     if (!schedule.stores.empty() && fit_slots(func_, sizes_, context_.target, {schedule.stores, later_}, 2) == 2)
       expand_stores(loop_, schedule.stores, *schedule.product);
-    if ((copies || (loads && all)) && ahead + 1 < asked_)
-      context_.fewer_stages.push_back({loop_.loc, int(asked_), ahead + 1});
+    if ((copies || (loads && all)) && ahead + 1 < asked_) note_fewer_stages({loop_.loc, int(asked_), ahead + 1});
   }
 
  private:
+  // Once for each loop of the text, however often it was inlined.
+  void note_fewer_stages(const FewerStages& loop) {
+    auto& all = context_.fewer_stages;
+    if (std::find(all.begin(), all.end(), loop) == all.end()) all.push_back(loop);
+  }
+
   // Where registers hold fewer iterations of loads than the user asks for, copies into shared memory run ahead in their
   // place, if there is room.
   bool copy_ahead(const LoopSchedule& schedule) {

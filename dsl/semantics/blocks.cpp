@@ -175,10 +175,11 @@ BlockAccess access_through(Sema& s, const BlockView& view, const std::vector<boo
 Val mask_or_none(const BlockAccess& access) { return access.mask ? Val(access.mask) : Val(None{}); }
 
 // False after an error: a block pointer brings its own mask.
-bool no_mask(Sema& s, const Val& mask, const Val& other, const char* function) {
+bool no_mask(Sema& s, const BlockView& view, const Val& mask, const Val& other, const char* function) {
   if (mask.is<None>() && other.is<None>()) return true;
   s.error(fmt::format("{} takes no `{}` beside a block pointer", function, mask.is<None>() ? "other" : "mask"),
-          "boundary_check=(0, 1) names the axes along which the block may reach beyond the array");
+          view.rank() == 1 ? "boundary_check=(0,) lets the block reach beyond the array"
+                           : "boundary_check=(0, 1) names the axes along which the block may reach beyond the array");
   return false;
 }
 
@@ -236,7 +237,7 @@ Val fn_advance(Sema& s, Args args) {
 }
 
 Val load_block(Sema& s, const BlockView& view, Args args) {
-  if (!block_pointer(s, args[0], "load") || !no_mask(s, args[1], args[2], "load")) return {};
+  if (!block_pointer(s, args[0], "load") || !no_mask(s, view, args[1], args[2], "load")) return {};
   auto checked = checked_axes(s, args[3], view.rank(), "load");
   auto nan = pads_with_nan(s, args[4], view.form->block.elem, "load");
   if (!checked || !nan) return {};
@@ -247,7 +248,7 @@ Val load_block(Sema& s, const BlockView& view, Args args) {
 }
 
 Val store_block(Sema& s, const BlockView& view, Args args) {
-  if (!block_pointer(s, args[0], "store") || !no_mask(s, args[2], None{}, "store")) return {};
+  if (!block_pointer(s, args[0], "store") || !no_mask(s, view, args[2], None{}, "store")) return {};
   auto checked = checked_axes(s, args[3], view.rank(), "store");
   if (!checked) return {};
   const ir::Type& block = view.form->block;

@@ -1,5 +1,7 @@
 // tegula compile, run as a user runs it: what it writes, what it says beside, and what is wrong with a command line.
 #include <cstdlib>
+#include <set>
+#include <sstream>
 
 #include "tests/tools/command_fixture.h"
 
@@ -179,6 +181,31 @@ TEST_F(Command, CompileTellsOfStagesThatDoNotFit) {
   const std::string told = tegula(arguments + " --num-stages=6").err;
   EXPECT_EQ(told.find("warning"), std::string::npos);
   EXPECT_HAS(told, "\n  product.py:10:5: copies by threads; not in bulk: sm_80 has none\n");
+}
+
+// A function is inlined where it is called, its loop one of the text.
+TEST_F(Command, CompileTellsOnceOfALoopThatIsInlinedTwice) {
+  write("product.py",
+        "import triton\nimport triton.language as tl\n\n\n@triton.jit\n"
+        "def product(a, b, c, n):\n"
+        "    i = tl.arange(0, 64)\n"
+        "    at = i[:, None] * 64 + i[None, :]\n"
+        "    acc = tl.zeros((64, 64), tl.float32)\n"
+        "    for step in range(0, n):\n"
+        "        acc = tl.dot(tl.load(a + step * 4096 + at), tl.load(b + step * 4096 + at), acc)\n"
+        "    tl.store(c + at, acc)\n\n\n"
+        "@triton.jit\ndef kernel(a, b, c, n):\n"
+        "    product(a, b, c, n)\n    product(a, b, c + 4096, n)\n");
+  const std::string told = tegula(
+                               "compile product.py::kernel -o p.ptx --target=sm_80 --arg a='*f16' --arg b='*f16' --arg "
+                               "c='*f32' --num-stages=12")
+                               .err;
+  std::set<std::string> lines;
+  std::istringstream all(told);
+  for (std::string line; std::getline(all, line);)
+    if (line.find("memory is short for 12 stages") != line.npos)
+      EXPECT_TRUE(lines.insert(line.substr(line.find("kernel '"))).second) << told;
+  EXPECT_FALSE(lines.empty()) << told;
 }
 
 TEST_F(Command, CompileSaysWhatIsWrong) {

@@ -496,6 +496,10 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     launch.seed = seed_;
     launch.check_bounds = options_.check_bounds;
     launch.check_races = check_races_;
+    // Programs without atomic operations have nothing to order them by: no order hides their races. A worker that was
+    // told how many to run at a time could not begin the one that another waits for.
+    launch.exchanges_neighbours =
+        check_races_ && !seed_ && options_.resident_programs == 0 && code.tiers.facts().may_spin;
     launch.births = births_;
     launch.written = &written_;
     if (check_races_) {
@@ -522,6 +526,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     for (size_t i = 0; i < params.size(); ++i)
       if (params[i].pointer) addresses.push_back(*static_cast<const uint64_t*>(args[i]));
     reset_counters(addresses);
+    if (launch.fault) launch.fault->by_made_pointer = code.tiers.facts().makes_pointers;
     std::string message = launch.fault ? describe(*launch.fault, code.image, code.tiers.facts().places, memory_, args)
                                        : fmt::format("kernel '{}': stopped {}", code.image.kernel, stopped);
     if (stopped) message += hint_of_room(launch);

@@ -75,6 +75,11 @@ class Describer {
     switch (fault_.kind) {
       case Fault::GlobalBounds: {
         if (fault_.argument >= 0) return "out-of-bounds " + access + leaves_array();
+        if (fault_.by_made_pointer && memory_.is_nowhere(fault_.address))
+          return fmt::format(
+              "out-of-bounds {} at {:#x}, which lies in no array of the launch nor near one; a pointer that is made of "
+              "numbers may lead to memory of the device alone",
+              access, fault_.address);
         Range near;
         std::string where = memory_.describe(fault_.address, fault_.bytes, &near);
         const std::string argument = argument_into(near),

@@ -69,9 +69,10 @@ struct Fault {
   Where where;
   uint64_t address = 0;  ///< of an access; Assert: its number; shared ones count from the start of the program's array
   uint32_t bytes = 0;
-  int argument = -1;          ///< GlobalBounds: by whose pointer, where the address is in another argument's array
-  std::string element;        ///< Assert: which one fails it, and by what
-  uint32_t other_thread = 0;  ///< Divergence: which thread arrived earlier, and where; Proxy: which one stored
+  bool by_made_pointer = false;  ///< GlobalBounds: may be, as the code makes pointers of numbers
+  int argument = -1;             ///< GlobalBounds: by whose pointer, where the address is in another argument's array
+  std::string element;           ///< Assert: which one fails it, and by what
+  uint32_t other_thread = 0;     ///< Divergence: which thread arrived earlier, and where; Proxy: which one stored
   Where other_where;
   /// Of a race: the earlier access.
   Access other_access = Access::Read;

@@ -30,6 +30,8 @@ class JitKernel {
   std::vector<std::unique_ptr<const ptx::Program>> blocks;
   /// It has atomics or volatile loads, so that programs may wait for each other.
   bool may_spin = false;
+  /// It makes pointers of numbers, such as addresses from memory.
+  bool makes_pointers = false;
   /// It reads shared memory through the asynchronous proxy.
   bool async_proxy = false;
   /// Stack that its functions' frames take together.

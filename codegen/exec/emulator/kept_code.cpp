@@ -156,6 +156,7 @@ std::string to_bytes(const std::string& object, const JitKernel& kernel) {
   write_each(w, kernel.places);
   write_each(w, kernel.blocks);
   w.number(uint8_t(kernel.may_spin));
+  w.number(uint8_t(kernel.makes_pointers));
   w.number(uint8_t(kernel.async_proxy));
   w.number(kernel.frame_bytes);
   w.number(kernel.optimising_seconds);
@@ -173,6 +174,7 @@ std::optional<std::string> read_code(std::string_view bytes, JitKernel& kernel) 
   read_each(r, kernel.places);
   read_each(r, kernel.blocks);
   kernel.may_spin = r.number<uint8_t>();
+  kernel.makes_pointers = r.number<uint8_t>();
   kernel.async_proxy = r.number<uint8_t>();
   kernel.frame_bytes = r.number<uint64_t>();
   kernel.optimising_seconds = r.number<double>();

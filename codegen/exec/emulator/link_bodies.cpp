@@ -54,9 +54,11 @@ class Bodies {
     for (Function& f : module_)
       if (f.isDeclaration() && !f.isIntrinsic() && !f.use_empty()) declared.push_back(&f);
     for (Function& f : module_)
-      for (llvm::Instruction& i : llvm::instructions(f))
+      for (llvm::Instruction& i : llvm::instructions(f)) {
+        kernel_.makes_pointers |= llvm::isa<llvm::IntToPtrInst>(i);
         if (auto* call = llvm::dyn_cast<llvm::CallInst>(&i))
           if (Function* callee = call->getCalledFunction()) calls_[callee].push_back(call);
+      }
     for (Function* f : declared) {
       if (f->getName().starts_with(lower::kHwPrefix)) link_one(*f);
       if (auto block = lower::asm_of_function(*f)) link_asm(*f, *block);

@@ -167,6 +167,14 @@ bool GlobalMemory::was_freed(uint64_t address) const {
   return std::ranges::any_of(freed_, [&](const Range& range) { return range.contains(address, 1); });
 }
 
+bool GlobalMemory::is_nowhere(uint64_t address) const {
+  const auto ranges = table();
+  return !was_freed(address) && std::ranges::none_of(*ranges, [&](const Range& range) {
+    const uint64_t near = red_zone(range.end - range.begin);
+    return address < range.end ? range.begin - std::min(range.begin, address) < near : address - range.end < near;
+  });
+}
+
 std::string GlobalMemory::describe(uint64_t address, uint64_t bytes, Range* near) const {
   if (near) *near = {};
   auto ranges = table();

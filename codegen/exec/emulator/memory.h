@@ -80,6 +80,8 @@ class GlobalMemory {
   /// Where an address lies as words for a message: "12 bytes past the end of a 4096-byte allocation". `near`, if not
   /// null, gets the allocation meant.
   std::string describe(uint64_t address, uint64_t bytes, Range* near = nullptr) const;
+  /// Whether the address lies so far from all memory that no array which ends, or begins, there is overrun.
+  bool is_nowhere(uint64_t address) const;
   /// Whether the address lies in memory that was freed lately.
   bool was_freed(uint64_t address) const;
 

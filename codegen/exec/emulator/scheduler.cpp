@@ -25,7 +25,15 @@ void Launch::record(Fault found) {
 
 void Launch::warn(Warning what, uint32_t place, const Warned& who) {
   std::lock_guard lock(mutex_);
-  warnings.try_emplace({what, place}, who);
+  const auto [known, is_new] = warnings.try_emplace({what, place}, who);
+  Warned& first = known->second;
+  if (!is_new && std::tie(who.z, who.y, who.x) < std::tie(first.z, first.y, first.x)) first = who;
+}
+
+uint64_t Launch::program_at(uint64_t turn) const {
+  const uint64_t odd = programs % 2 ? std::min<uint64_t>(programs, 3) : 0, pairs = programs - odd;
+  if (!exchanges_neighbours) return turn;
+  return turn < pairs ? turn ^ 1 : pairs + (turn - pairs + 2) % odd;
 }
 
 // ---- Prints
@@ -42,9 +50,19 @@ std::string Prints::take() {
   return all;
 }
 
-/// At once, so that the lines of programs that end at a time stay together.
+/// At once, so that the lines of programs that end at a time stay together; where programs do not begin in the order of
+/// their numbers, when those before have ended as well.
 void Worker::print(Program& program) {
-  if (const std::string text = program.prints.take(); !text.empty()) {
+  printed_[program.number * launch_->blocks + program.block] += program.prints.take();
+  print_ended(!launch_->exchanges_neighbours);
+}
+
+void Worker::print_ended(bool all) {
+  while (!printed_.empty() && (all || printed_.begin()->first == next_printed_)) {
+    const auto [number, text] = *printed_.begin();
+    printed_.erase(printed_.begin());
+    next_printed_ = number + 1;
+    if (text.empty()) continue;
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
   }
@@ -378,8 +396,9 @@ void Worker::finish() {
 /// Takes the launch's next program, all threads of its blocks runnable; false if there is none.
 bool Worker::start_next(Cluster& cluster) {
   if (launch_->stop.load(std::memory_order_relaxed)) return false;
-  uint64_t number = launch_->next_program.fetch_add(1, std::memory_order_relaxed);
-  if (number >= launch_->programs) return false;
+  const uint64_t turn = launch_->next_program.fetch_add(1, std::memory_order_relaxed);
+  if (turn >= launch_->programs) return false;
+  const uint64_t number = launch_->program_at(turn);
   note_change();
   note_computing(true);
   turns_ = 0;
@@ -506,6 +525,7 @@ void Worker::run(Launch& launch) {
   races_ = launch.check_races ? &kept_races() : nullptr;
   if (races_) races_->begin(launch);
   prepare();
+  next_printed_ = 0;
   for (Cluster& cluster : clusters_) active_ += start_next(cluster);
   if (active_ == 0) return;
   launch.resident.fetch_add(int64_t(active_), std::memory_order_relaxed);
@@ -571,7 +591,7 @@ void Worker::reset_fibers() {
     fibers_[i].copies.clear();
   }
   for (Program& program : programs_) {
-    print(program);
+    if (program.running) print(program);
     program.running = 0;
     program.mbarriers.clear();
     program.bulk_copies.clear();
@@ -579,6 +599,7 @@ void Worker::reset_fibers() {
     program.meetings.clear();
     program.turns.clear();
   }
+  print_ended(true);
 }
 
 }  // namespace tegula::emulator

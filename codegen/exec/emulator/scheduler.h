@@ -181,6 +181,9 @@ struct Launch {
   std::span<const TensorMap> tensor_maps;
   std::span<const std::unique_ptr<const ptx::Program>> asm_blocks;
   uint64_t seed = 0;  ///< 0: in order
+  /// Of two neighbouring programs the later one begins first. In the order of their numbers, atomic operations of all
+  /// programs would order what the first one alone has done before it before all others.
+  bool exchanges_neighbours = false;
   bool check_bounds = true;
   bool track_writes = false;  ///< of shared memory
   bool check_races = false;   ///< and reads of what nobody has written; by one worker, which runs all programs
@@ -205,6 +208,8 @@ struct Launch {
   double limit_s = 0;             ///< 0: none
   uint64_t limit_steps = 0;       ///< of a worker; 0: none
 
+  /// The number of the program that begins at that turn: neither the first one nor the last one keeps its turn.
+  uint64_t program_at(uint64_t turn) const;
   /// That an access by a pointer made of these arguments (bits) is to the array of another one.
   bool leaves_arrays(uint64_t address, uint64_t bytes, uint64_t arguments) const {
     if (arrays.empty()) return false;
@@ -423,7 +428,8 @@ class Worker {
   void end_cluster_barrier(Cluster& cluster);
   void finish();
   void check_none_under_way(const Program& program);
-  static void print(Program& program);
+  void print(Program& program);
+  void print_ended(bool all);
   void report_fault();
   static Fault::Standing standing_of(const Program& program);
   void reset_fibers();
@@ -449,13 +455,15 @@ class Worker {
 
   Fiber main_;
   Fault fault_;
-  size_t active_ = 0;           ///< clusters that run
-  uint64_t changes_ = 0;        ///< of global memory, and programs' beginnings and ends
-  size_t waiting_ = 0;          ///< clusters that do nothing but wait since the latest change
-  uint64_t waits_since_ = 0;    ///< that change
-  bool wants_further_ = false;  ///< programs to wait for
-  bool host_is_full_ = false;   ///< it has no memory for more programs of the launch
-  bool computes_ = false;       ///< some of its clusters do more than wait; counted in Launch::computing
+  size_t active_ = 0;                        ///< clusters that run
+  uint64_t changes_ = 0;                     ///< of global memory, and programs' beginnings and ends
+  size_t waiting_ = 0;                       ///< clusters that do nothing but wait since the latest change
+  uint64_t waits_since_ = 0;                 ///< that change
+  bool wants_further_ = false;               ///< programs to wait for
+  bool host_is_full_ = false;                ///< it has no memory for more programs of the launch
+  bool computes_ = false;                    ///< some of its clusters do more than wait; counted in Launch::computing
+  std::map<uint64_t, std::string> printed_;  ///< by ended programs' blocks that are not `next_printed_`
+  uint64_t next_printed_ = 0;
   std::deque<Program> programs_;
   std::deque<Cluster> clusters_;
   std::deque<Fiber> fibers_;  ///< fiber i runs on stack i

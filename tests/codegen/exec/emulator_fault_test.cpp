@@ -39,6 +39,29 @@ TEST(EmulatorFault, ReportsAccessOutOfBoundsAndGoesOn) {
   EXPECT_EQ(z.values()[1023], 2046);
 }
 
+// What memory holds in place of an address has nothing to do with the array that happens to be the nearest.
+TEST(EmulatorFault, ReportsPointersFromMemory) {
+  auto device = make_emulator();
+  auto kernel = device->load(make_image({pointer("x", Elem::I64)}, R"(
+  %a = call i64 @tegula.hw.ld_global_b64(ptr addrspace(1) %x, i64 0, i1 true, i32 1)
+  %p = inttoptr i64 %a to ptr addrspace(1)
+  %v = call i32 @tegula.hw.ld_global_b32(ptr addrspace(1) %p, i32 0, i1 true, i32 2)
+  ret void)"));
+  const auto error_at = [&](int64_t distance) {
+    Array<int64_t> x(*device, 6);
+    const int64_t address = int64_t(x.address()) + distance;
+    device->copy_to_device(x.address(), &address, sizeof address);
+    return error_of_launch(*kernel, {1}, x.address());
+  };
+  for (int64_t distance : {225136, -225136})
+    EXPECT_CONTAINS(
+        error_at(distance),
+        ", which lies in no array of the launch nor near one; a pointer that is made of numbers may lead to "
+        "memory of the device alone\n  at k.py:2:5");
+  EXPECT_CONTAINS(error_at(60), "12 bytes past the end of a 48-byte allocation (argument 'x')\n  at k.py:2:5");
+  EXPECT_EQ(error_at(0), "no error");
+}
+
 TEST(EmulatorFault, ReportsFreedMemory) {
   auto device = make_emulator();
   auto kernel = device->load(make_image(kAddParams, kAdd, 4));

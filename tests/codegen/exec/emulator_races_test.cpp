@@ -376,7 +376,7 @@ TEST(Races, AcquireAndRelease) {
   });
 }
 
-// The warp that acquires knows of the other program; its neighbour learns of it at a barrier.
+// The warp that acquires knows of the other program, which begins first; its neighbour learns of it at a barrier.
 TEST(Races, AcquiredByOneWarp) {
   auto hand_over = [](const std::string& behind) {
     auto add = [&](const std::string& where, int line) {
@@ -384,9 +384,9 @@ TEST(Races, AcquiredByOneWarp) {
           "{} = call i32 @tegula.hw.atom_add_i32.acq_rel.gpu(ptr addrspace(1) %flag, i32 1, i1 {}, i32 {})\n", next(),
           where, line);
     };
-    return store_global("%q", 1, "%unique", "%zero") + sync() +
-           "%f0 = and i1 %first, %zero\n%f1 = and i1 %first, %one\n" + add("%f0", 2) + add("%f1", 3) + behind +
-           load_global("%q", 4, "%one");
+    return store_global("%q", 1, "%unique", "%one") + sync() +
+           "%f0 = and i1 %first, %one\n%f1 = and i1 %first, %zero\n" + add("%f0", 2) + add("%f1", 3) + behind +
+           load_global("%q", 4, "%zero");
   };
   check({
       {"a warp that has not", hand_over(""), "k.py:1:5, and nothing orders the two programs\nk.py:4:5", 2, 2},

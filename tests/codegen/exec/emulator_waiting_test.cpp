@@ -134,7 +134,7 @@ TEST(WaitingPrograms, HaveTheirTurnsInAnyOrder) {
   for (bool check : {false, true}) {
     auto device = make_emulator({.check_races = check, .limit_s = 60});
     for (int how : {0, 1, 2})
-      for (uint64_t seed : {1, 2, 3, 11}) {
+      for (uint64_t seed : {0, 1, 2, 3, 11}) {
         SCOPED_TRACE(fmt::format("check {}, how {}, seed {}", check, how, seed));
         device->set_seed(seed);
         Array<int> flags(*device, 6), x(*device, std::vector<int>(64, 1));

@@ -218,7 +218,9 @@ TEST(Warnings, OfResultsThatAreUsed) {
 }
 
 /// What is warned of where both kinds of births are: "k.py:LINE: NaN" or "... infinity", in the order of lines.
-std::string births_of(const std::string& body, bool infinities = false, LaunchOptions options = {.num_warps = 4}) {
+/// `functions` stand ahead of the kernel.
+std::string births_of(const std::string& body, bool infinities = false, LaunchOptions options = {.num_warps = 4},
+                      const std::string& functions = "") {
   auto device = make_emulator({.check_nans = !infinities, .check_infinities = infinities});
   Array<float> x(*device, std::vector<float>(4096, -2.0f)), y(*device, 4096);
   std::string births;
@@ -227,9 +229,8 @@ std::string births_of(const std::string& body, bool infinities = false, LaunchOp
                           text.find("a NaN") != text.npos ? "NaN" : "infinity");
   });
   Program::parse(
-      "import triton\nimport triton.language as tl\nfrom triton.language.extra.cuda import libdevice\n"
-      "@triton.jit\ndef kernel(x, y):\n    i = tl.arange(0, 256)\n    v = tl.load(x + i)\n    " +
-          body + "\n",
+      "import triton\nimport triton.language as tl\nfrom triton.language.extra.cuda import libdevice\n" + functions +
+          "@triton.jit\ndef kernel(x, y):\n    i = tl.arange(0, 256)\n    v = tl.load(x + i)\n    " + body + "\n",
       "k.py")
       .kernel("kernel")
       .launch(*device, {1}, options, reinterpret_cast<float*>(x.address()), reinterpret_cast<float*>(y.address()));
@@ -272,6 +273,26 @@ TEST(Warnings, OfNansThatNobodyUses) {
   EXPECT_EQ(births_of("tl.store(y + i, tl.log(v), mask=v > 0)"), "");
   EXPECT_EQ(births_of("tl.store(y + i, tl.where(v > 0, v, float('nan')))"), "");
   EXPECT_EQ(births_of("tl.store(y + i, tl.sin(v) + tl.exp(v) + tl.sqrt(-v) + tl.math.pow(v, 3.0) + v % 3.0)"), "");
+}
+
+// Quotients of nothing by nothing, where threads combine parts without elements. They are drowned by `kept` alone.
+TEST(Warnings, OfNansThatACombineFunctionDrops) {
+  for (const auto& [kept, found] : {std::pair("n > 0", ""), {"n >= 0", "7 NaN; "}})
+    for (const char* combine :
+         {"tl.reduce((tl.where(i < 5, v, 0.0), i * 0.0, tl.where(i < 5, 1.0, 0.0)), 0, welford)",
+          "tl.associative_scan((tl.where(i > 250, v, 0.0), i * 0.0, tl.where(i > 250, 1.0, 0.0)), "
+          "0, welford)"})
+      for (int warps : {1, 4}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", kept, combine, warps));
+        const std::string welford = fmt::format(
+            "@triton.jit\ndef welford(m1, s1, n1, m2, s2, n2):\n"
+            "    n = n1 + n2\n    r = tl.where({}, n2 / n, 0.0)\n"
+            "    return m1 + (m2 - m1) * r, s1 + s2 + (m2 - m1) * (m2 - m1) * n1 * r, n\n",
+            kept);
+        EXPECT_EQ(births_of(fmt::format("m, s, n = {}\n    tl.store(y + i, m + s)", combine), false,
+                            {.num_warps = warps}, welford),
+                  found);
+      }
 }
 
 TEST(Warnings, OfInfinitiesWhereTheyAreBorn) {

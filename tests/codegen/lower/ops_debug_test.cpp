@@ -85,6 +85,27 @@ TEST(Debug, Prints) {
       "pid (0, 0, 0) idx (): (operand 0) 0\npid (0, 0, 0) idx (): (operand 1) 4\n");
 }
 
+// Where races are looked for, the second program that uses atomics begins first; x begins with 3.
+TEST(Debug, PrintsAreInOrderWhereProgramsAreNot) {
+  const ChecksOff checks_off;
+  const auto told = [](unsigned programs, EmulatorOptions how) {
+    how.threads = 1;
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(error_of("tl.device_print('was', tl.atomic_add(x, 1))", {.num_warps = 1}, {programs}, how), "");
+    return testing::internal::GetCapturedStdout();
+  };
+  const auto lines = [](std::vector<int> numbers) {
+    std::string all;
+    for (size_t i = 0; i < numbers.size(); ++i) all += fmt::format("pid ({}, 0, 0) idx () was: {}\n", i, numbers[i]);
+    return all;
+  };
+  EXPECT_EQ(told(3, {}), lines({3, 4, 5}));
+  EXPECT_EQ(told(1, {.check_races = true}), lines({3}));
+  EXPECT_EQ(told(3, {.check_races = true}), lines({4, 5, 3}));
+  EXPECT_EQ(told(4, {.check_races = true}), lines({4, 3, 6, 5}));
+  EXPECT_EQ(told(5, {.check_races = true}), lines({4, 3, 6, 7, 5}));
+}
+
 TEST(Debug, Asserts) {
   const std::string text =
       "i = tl.arange(0, 8)\nv = tl.load(x + i)\ntl.device_assert(v < 9, f'{8} values', mask=v < M)\n";
