@@ -42,8 +42,8 @@ def fitting_backward(configs, named_args, **kwargs):
 def embedding_backward(dtable_ptr, dout_ptr, index_ptr, dtable_stride, dout_stride, rows, cols, table_rows,
                        ACCUMULATE: tl.constexpr, COLS: tl.constexpr, SEEN: tl.constexpr = 1024):
     """dtable[i] = the sum of dout[t] over all t with index[t] = i, in their order. The program of the first such t adds up
-    all of them, so that the sums are the same in every run. Each program reads all indices: for few rows (of many,
-    segment_sums.py makes the sums)."""
+    all of them, so that the sums are the same in every run. Each program reads all indices: for few rows, most of them of
+    different indices (others' sums are those of listed_sums.py, many rows' of segment_sums.py)."""
     pieces = tl.cdiv(cols, COLS)
     token = tl.program_id(0) // pieces
     col = tl.program_id(0) % pieces * COLS + tl.arange(0, COLS)

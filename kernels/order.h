@@ -45,7 +45,8 @@ void embedding(Device& device, Matrix<T> out, MatrixIn<T> table, Vector<Index> i
 /// With `accumulate` the sum is added to what stands there. No atomics: the same in every run. Indices outside of the
 /// table are left out. `Out`: T or float.
 ///
-/// More than 1024 rows are sorted by their indices first, in launches of their own.
+/// Where the table has few rows, one launch finds and adds those of each index, in an order that its configuration
+/// determines. Otherwise more than 1024 rows are sorted by their indices first, in launches of their own.
 ///
 /// Traffic: dout once, and the rows that are named.
 template <Floating Out, Floating T, std::signed_integral Index>
@@ -55,7 +56,8 @@ void embedding_backward(Device& device, Matrix<Out> dtable, Matrix<T> dout, Vect
 }
 
 /// table[index[t]] += x[t], in any order. Indices outside of the table are left out. Up to 2^24 elements of x are added
-/// by atomics of the table's type; more are sorted by index, as in embedding_backward, and added up in fp32.
+/// by atomics of the table's type, but where from 2^20 elements on 32 rows or more share an index; others are added up
+/// in fp32, as in embedding_backward.
 template <Floating Out, Floating T, std::signed_integral Index>
 void index_add(Device& device, Matrix<Out> table, Matrix<T> x, Vector<Index> index, StreamHandle stream = nullptr) {
   run<EntryId::index_add>(device, stream, table, x, index);

@@ -6,6 +6,7 @@
 #include "kernels/kernels.h"
 #include "kernels/launch_rules.h"
 #include "kernels/library.h"
+#include "kernels/listed_sums.h"
 #include "kernels/products.h"
 #include "kernels/workspace_pieces.h"
 
@@ -13,9 +14,13 @@ namespace tegula::kernels {
 
 namespace {
 
+using detail::add_listed;
 using detail::FlaggedKernel;
 using detail::integer;
+using detail::is_for_lists;
 using detail::pointer;
+using detail::rows_of_a_key;
+using detail::SumsByIndex;
 using detail::WorkspacePieces;
 
 constexpr int64_t kPart = 16;  // sorted rows that a program adds up
@@ -38,14 +43,9 @@ std::array<FlaggedKernel, 2> by_digits(const char* kernel) {
           FlaggedKernel("segment_sums.py", kernel, {{"DIGITS", int64_t(1024)}})};
 }
 
-struct Operands {
-  const Tensor &table, &x, &index;
-  bool accumulate;
-};
-
 class SegmentSums {
  public:
-  SegmentSums(Device& device, const Operands& of, StreamHandle stream)
+  SegmentSums(Device& device, const SumsByIndex& of, StreamHandle stream)
       : device_(device),
         stream_(stream),
         of_(of),
@@ -124,7 +124,7 @@ class SegmentSums {
 
   Device& device_;
   StreamHandle stream_;
-  Operands of_;
+  SumsByIndex of_;
   int64_t rows_, cols_, table_rows_;
   int bits_;        ///< of a key
   bool ten_bits_;   ///< of a digit, else 8
@@ -133,7 +133,7 @@ class SegmentSums {
 };
 
 // Each program looks at all indices.
-void add_directly(Device& device, const Operands& of, StreamHandle stream) {
+void add_directly(Device& device, const SumsByIndex& of, StreamHandle stream) {
   static const auto kernels = with_accumulate("indexed.py", "embedding_backward", {});
   const int64_t rows = of.x.shape[0], cols = of.x.shape[1];
   auto grid = [&](const Config& config) { return Grid{unsigned(rows * ceil_div(cols, config["COLS"]))}; };
@@ -143,7 +143,7 @@ void add_directly(Device& device, const Operands& of, StreamHandle stream) {
                          integer(of.x.strides[0]), integer(rows), integer(cols), integer(of.table.shape[0])});
 }
 
-void add_by_atomics(Device& device, const Operands& of, StreamHandle stream) {
+void add_by_atomics(Device& device, const SumsByIndex& of, StreamHandle stream) {
   static const FlaggedKernel kernel("indexed.py", "index_add", {});
   const int64_t rows = of.x.shape[0], cols = of.x.shape[1];
   const int num_sms = device.info().num_sms;
@@ -158,18 +158,24 @@ void add_by_atomics(Device& device, const Operands& of, StreamHandle stream) {
 
 void run_embedding_backward(Device& device, const BoundCall& call, StreamHandle stream) {
   if (call.empty() || call.extent("rows") == 0) return;
-  const Operands of{*call.tensor("dtable"), *call.tensor("dout"), *call.tensor("index"), call.flag("accumulate")};
-  constexpr int64_t kMostDirect = 1024;
-  if (call.extent("rows") <= kMostDirect) return add_directly(device, of, stream);
+  const SumsByIndex of{*call.tensor("dtable"), *call.tensor("dout"), *call.tensor("index"), call.flag("accumulate")};
+  constexpr int64_t kMostDirect = 1024, kLeastRepeated = 2;
+  const bool is_short = call.extent("rows") <= kMostDirect;
+  if ((!is_short || rows_of_a_key(of) >= kLeastRepeated) && is_for_lists(of)) return add_listed(device, of, stream);
+  if (is_short) return add_directly(device, of, stream);
   SegmentSums(device, of, stream).run();
 }
 
 void run_index_add(Device& device, const BoundCall& call, StreamHandle stream) {
   if (call.empty() || call.extent("rows") == 0) return;
-  const Operands of{*call.tensor("table"), *call.tensor("x"), *call.tensor("index"), true};
-  // From so many elements on sorting takes less time than the atomics of all, on an H200 with tables of float32.
-  constexpr int64_t kLeastSorted = int64_t(1) << 24;
-  if (call.extent("rows") * call.extent("cols") < kLeastSorted) return add_by_atomics(device, of, stream);
+  const SumsByIndex of{*call.tensor("table"), *call.tensor("x"), *call.tensor("index"), true};
+  // From so many elements on lists or sorting take less time than the atomics of all, on an H200 with tables of
+  // float32: lists where atomics meet at few rows.
+  constexpr int64_t kLeastListed = int64_t(1) << 20, kLeastRepeated = 32, kLeastSorted = int64_t(1) << 24;
+  const int64_t elements = call.extent("rows") * call.extent("cols");
+  if (elements >= kLeastListed && rows_of_a_key(of) >= kLeastRepeated && is_for_lists(of))
+    return add_listed(device, of, stream);
+  if (elements < kLeastSorted) return add_by_atomics(device, of, stream);
   SegmentSums(device, of, stream).run();
 }
 

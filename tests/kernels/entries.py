@@ -43,7 +43,7 @@ class Array:
     def __init__(self, values, kind):
         self.kind = kind
         self.exact = values if kind in ("i8", "i32", "i64", "u8") else rounded(np.asarray(values, np.float64), kind)
-        as_type = {"f32": np.float32, "f16": np.float16, "i8": np.int8, "i32": np.int32, "i64": np.int64, "u8": np.uint8}
+        as_type = {"f32": np.float32, "f16": np.float16, "i8": np.int8, "i32": np.int32, "i16": np.int16, "i64": np.int64, "u8": np.uint8}
         host = bf16_bits(self.exact) if kind == "bf16" else np.asarray(values).astype(as_type[kind])
         self.memory = DEVICE.array(np.ascontiguousarray(host))
         self.given = tegula.reinterpret(self.memory, tegula.bfloat16) if kind == "bf16" else self.memory

@@ -36,7 +36,7 @@ TEST(SeveralLaunches, SortsByThreads) {
 }
 
 TEST(SeveralLaunches, SumsByIndexByThreads) {
-  constexpr int64_t kRows = 3000, kCols = 8, kTable = 50;
+  constexpr int64_t kRows = 3000, kCols = 8, kTable = 1500;
   by_threads([](int thread) {
     const TestMatrix<float> x(kRows, kCols, unsigned(thread)), table(kTable, kCols, 9);
     std::vector<int32_t> index(kRows);

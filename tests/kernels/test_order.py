@@ -195,8 +195,9 @@ def numbers(out_ptr, cols, LAST: tl.constexpr, BLOCK: tl.constexpr):
                 self.near(table, start.exact + exact, scale=rows**0.5)
 
     def test_embedding_backward_of_many_rows(self):
-        """Sorted by one digit or two, segments within a part and over many, one index for most rows."""
-        for rows, cols, table_rows, skewed, kind in ((1025, 33, 200, False, "bf16"), (3000, 8, 1000, True, "f32"),
+        """Listed in one part or several, or sorted by one digit or two, segments within a part and over many; one index for most rows."""
+        for rows, cols, table_rows, skewed, kind in ((1025, 33, 200, False, "bf16"), (3000, 8, 1000, True, "f32"), (4100, 130, 7, False, "f32"),
+                                                     (9000, 2, 1000, True, "f32"), (1025, 33, 1100, False, "bf16"),
                                                      (2100, 300, 40000, False, "f16"), (5000, 3, 70000, True, "f32")):
             dout = normal((rows, cols), kind)
             index = random.integers(-2, table_rows + 2, rows)
@@ -214,14 +215,38 @@ def numbers(out_ptr, cols, LAST: tl.constexpr, BLOCK: tl.constexpr):
                 results.append(dtable.now())
             np.testing.assert_array_equal(results[1], results[2])
 
+    def test_listed_rows(self):
+        """Tables of few rows and many, one key a program or several, lists that are equally long or not, with rows that no index names."""
+        text, cases = tegula.load(str(SOURCE / "kernels" / "listed_sums.py")), ((1, 1, 1, 1, 512, 16), (500, 63, 20, 1, 512, 16), (513, 64, 1, 2, 512, 8),
+                                                                                (700, 65, 23, 4, 512, 4), (3000, 40, 90, 8, 2048, 4),
+                                                                                (1100, 130, 9, 8, 512, 1), (4500, 20, 3, 4, 4096, 4))
+        for rows, cols, table_rows, keys, seen, deep in cases:
+            x, numbers = normal((rows, cols)), random.integers(-2, table_rows + 2, rows)
+            mostly_one, one = np.where(random.random(rows) < 0.9, table_rows - 1, numbers), np.full(rows, table_rows // 2)
+            for index, accumulate in ((numbers, False), (mostly_one, True), (one, False), (numbers - 2**40, True), (np.arange(rows), False)):
+                there = (index >= 0) & (index < table_rows)
+                exact, start = np.zeros((table_rows, cols)), np.full((table_rows, cols), 0.5)
+                np.add.at(exact, index[there], x.exact[there])
+                groups, pieces, parts = -(-table_rows // keys), -(-cols // 64), -(-rows // seen)
+                programs = groups * pieces * parts
+                table, sums = Array(start, "f32"), Array(np.full(programs * keys * 64, np.nan), "f32")
+                named, lists, counters = whole(programs * keys), whole(programs * keys * seen, "i16"), Array(np.zeros(groups * pieces), "i32")
+                text.add_listed[(programs,)](table.given, sums.given, named.given, lists.given, counters.given, x.given, Array(index, "i64").given, cols, cols,
+                                             rows, cols, table_rows, 0, 0, ACCUMULATE=accumulate, KEYS=keys, SEEN=seen, COLS=64, DEEP=deep, THREADS=128,
+                                             SINGLE=parts == 1, num_warps=4)
+                named = np.isin(np.arange(table_rows), index)[:, None]
+                self.near(table, np.where(named, exact + start * accumulate, start), scale=rows**0.5)
+                np.testing.assert_array_equal(counters.now(), 0)
+
     def test_index_add_of_many_elements(self):
-        rows, cols = 4200, 4000
-        x, start, index = normal((rows, cols), "bf16"), normal((7, cols)), random.integers(-1, 8, rows)
-        exact = start.exact.copy()
-        np.add.at(exact, index[(index >= 0) & (index < 7)], x.exact[(index >= 0) & (index < 7)])
-        table = Array(start.exact, "f32")
-        call(kernels.index_add, table, x, Array(index, "i32"))
-        self.near(table, exact, scale=rows**0.5)
+        """Listed, and sorted."""
+        for rows, cols, table_rows, kind in ((4200, 300, 7, "f32"), (4200, 4000, 1100, "bf16")):
+            x, start, index = normal((rows, cols), kind), normal((table_rows, cols)), random.integers(-1, table_rows + 1, rows)
+            exact, there = start.exact.copy(), (index >= 0) & (index < table_rows)
+            np.add.at(exact, index[there], x.exact[there])
+            table = Array(start.exact, "f32")
+            call(kernels.index_add, table, x, Array(index, "i32"))
+            self.near(table, exact, scale=rows**0.5)
 
     def test_gradient_of_embedding(self):
         table, dout, index = normal((4, 3)), normal((5, 3)), np.array([1, 3, 1, 0, 1])
