@@ -8,6 +8,9 @@
 // computes addresses, and no data goes between lanes: a warp puts its registers into shared memory as they lie, and
 // goes on while the boxes are on their way. In a persistent program they are under way during the next tile's products.
 //
+// Threads may load through another parameter what they have stored, at the same places of one array: a load of such a
+// tile waits until what is under way is there.
+//
 // The array is the function's own as long as it runs: nothing else of it reads or writes there, and it orders memory
 // for no other program, as the asynchronous proxy's writes would take a fence for that.
 //
@@ -196,7 +199,10 @@ class BulkStores {
       context_.transfers.push_back({loc, why_not.empty() ? bulk : by_threads, why_not});
       replaced |= why_not.empty();
     }
-    if (replaced) wait_at_the_end();
+    if (replaced) {
+      wait_before_loads();
+      wait_at_the_end();
+    }
     if (tried_) passes::canonicalize(func_, context_);  // what nobody uses any more
   }
 
@@ -271,7 +277,10 @@ class BulkStores {
     Op* converts = source->value == store.operand(1) ? nullptr : store.operand(1)->def;
     std::unique_ptr<Op> taken = take(store), conversion;
     if (converts && !count_uses(func_.body).contains(converts->result())) conversion = take(*converts);
-    if (launch_makes_maps(func_) && fits(bytes_before)) return {};
+    if (launch_makes_maps(func_) && fits(bytes_before)) {
+      stored_.push_back({bulk.front(), taken->operand(0)->type});
+      return {};
+    }
     if (conversion) before(*bulk[0]).insert(std::move(conversion));
     before(*bulk[0]).insert(std::move(taken));
     for (Op* op : bulk) erase(*op);
@@ -301,6 +310,44 @@ class BulkStores {
             programs_by_room(func_, context_.target, bytes) >= programs_by_room(func_, context_.target, bytes_before));
   }
 
+  // Whether the load may come behind the store: further down, or in a loop around both. Warps that copy for others load
+  // what nobody stores to the same place.
+  static bool may_come_behind(const Op& load, const Op& store) {
+    std::vector<const Op*> around_store;
+    for (const Op* op = &store; op; op = op->parent->parent) around_store.push_back(op);
+    for (const Op* op = &load; op; op = op->parent->parent) {
+      if (op->opcode == Opcode::CopyWarps) return false;
+      const auto beside = std::ranges::find(around_store, op->parent, &Op::parent);
+      if (beside != around_store.end()) return is_in_loop(*op) || comes_before(**beside, *op);
+    }
+    return false;
+  }
+  static bool comes_before(const Op& first, const Op& second) {
+    for (const auto& op : first.parent->ops) {
+      if (op.get() == &first) return true;
+      if (op.get() == &second) return false;
+    }
+    return false;
+  }
+
+  void wait_before_loads() {
+    std::vector<Op*> loads;
+    walk(func_.body, [&](Op& op) {
+      if (op.opcode != Opcode::Load) return;
+      const Type& type = op.operand(0)->type;
+      if (std::ranges::any_of(stored_, [&](const Stored& stored) {
+            return type.is_tile() && type.shape == stored.pointers.shape &&
+                   elem_bits(type.elem) == elem_bits(stored.pointers.elem) && may_come_behind(op, *stored.first);
+          }))
+        loads.push_back(&op);
+    });
+    for (Op* load : loads) {
+      Builder here = before(*load);
+      here.create(Opcode::BulkStoreWait, {}, {}, {{attr::of_stores, true}});
+      here.create(Opcode::Barrier, {});
+    }
+  }
+
   // The room of places goes when the program ends.
   void wait_at_the_end() {
     Op* last = func_.body.terminator();
@@ -312,6 +359,11 @@ class BulkStores {
   Func& func_;
   PassContext& context_;
   bool tried_ = false;
+  struct Stored {
+    Op* first;      // of the parts
+    Type pointers;  // of the tile
+  };
+  std::vector<Stored> stored_;
 };
 
 }  // namespace
