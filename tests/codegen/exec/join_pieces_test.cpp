@@ -24,7 +24,7 @@ def mix(out_ptr, x_ptr, n, BLOCK: tl.constexpr, STEPS: tl.constexpr):
     x = tl.load(x_ptr + at)
     for i in range(n):
         for j in tl.static_range(STEPS):
-            x = x * (2 * j + 3 + i) + (x >> 7)
+            x = x * (7 * j * j % 61 + 2 + i) + (x >> 7)  # numbers of no row, of which no loop is made again
         x += tl.sum(x, axis=0)  # so that the tile is not computed part by part
     tl.store(out_ptr + at, x)
 )";
@@ -75,7 +75,7 @@ void computes_what_the_text_says(Device& device) {
     uint32_t sum = 0;
     for (int32_t& value : x) {
       for (int j = 0; j < kSteps; ++j)
-        value = int32_t(uint32_t(value) * uint32_t(2 * j + 3 + i) + uint32_t(value >> 7));
+        value = int32_t(uint32_t(value) * uint32_t(7 * j * j % 61 + 2 + i) + uint32_t(value >> 7));
       sum += uint32_t(value);
     }
     for (int32_t& value : x) value = int32_t(uint32_t(value) + sum);
