@@ -262,20 +262,13 @@ bool Races::is_past(const Slot& before, const Slot& slot, const Access_& now) co
 
 [[gnu::always_inline]] inline void Races::record_write(Cells& cells, size_t cell, const Slot& slot,
                                                        const Access_& now) {
-  // Atomic operations of two programs do not race with each other, but an access that is ordered behind the later one
-  // alone races with the earlier one.
-  auto is_beside = [&](const Slot& other) {
-    return other.strong && slot.strong && other.program != slot.program && !is_ordered(other, now);
-  };
   auto remains = [&](const Slot* other) {
-    return other && other->bytes &&
-           ((other->bytes & ~slot.bytes) != 0 || lies_beneath(*other, slot) || is_beside(*other));
-  };
-  auto worth = [&](const Slot* other) {
-    return !remains(other) ? 0 : is_past(*other, slot, now) ? 1 : is_beside(*other) ? 2 : 3;
+    return other && ((other->bytes & ~slot.bytes) != 0 || (other->bytes && lies_beneath(*other, slot)));
   };
   Slot *first = cells.writes.find(0, cell), *second = cells.writes.find(1, cell);
-  const int place = worth(second) <= worth(first) ? 1 : 0;
+  int place = 0;
+  if (!remains(second)) place = 1;
+  if (place == 0 && remains(first) && is_past(*second, slot, now)) place = 1;
   cells.writes.at(place, cell, cells.count) = slot;
   if (Slot* other = place == 0 ? second : first; other && !remains(other)) other->bytes = 0;
   for (int i = 0; i < 2; ++i)
@@ -367,7 +360,7 @@ void Races::access(Cells& cells, size_t first, const Access_& now, uint64_t addr
   const ProgramClocks& clocks = now.program.clocks;
   Slot slot;
   slot.program = clocks.id;
-  slot.clock = now.count;
+  slot.clock = clocks.known[now.warp].own[now.warp];
   slot.lanes = 1u << now.lane;
   slot.site = std::min(now.where.site, Slot::kMostSites - 1);
   slot.warp = now.warp & 63;
@@ -389,10 +382,8 @@ void Races::global(Fiber& fiber, uint64_t address, uint32_t bytes, Access access
   Program& program = *fiber.program;
   const uint32_t warp = fiber.thread / kLanes;
   const MemoryOrder order = MemoryOrder::of_bits(fiber.order);
-  // What an atomic operation tells others is behind it: it is of the count before.
-  const uint32_t count = program.clocks.known[warp].own[warp];
   if (order.strong) this->order(program, fiber.thread, address, order, access);
-  const Access_ now{program, warp, fiber.thread % kLanes, count, access, order, where, false};
+  const Access_ now{program, warp, fiber.thread % kLanes, access, order, where, false};
   const bool same = stored && std::memcmp(reinterpret_cast<const void*>(address), stored, bytes) == 0;
   auto& written = page(address / kPageBytes).written;
   if (!written || !written->contains(address)) written = launch_->written->find(address);
@@ -411,8 +402,7 @@ void Races::shared(const Fiber& fiber, const Program& of, uint32_t offset, uint3
                    const void* stored) {
   MemoryOrder order;
   order.strong = access == Access::Atomic;
-  const uint32_t warp = fiber.thread / kLanes, count = fiber.program->clocks.known[warp].own[warp];
-  const Access_ now{*fiber.program, warp, fiber.thread % kLanes, count, access, order, where, true};
+  const Access_ now{*fiber.program, fiber.thread / kLanes, fiber.thread % kLanes, access, order, where, true};
   const void* at = reinterpret_cast<const void*>(uint64_t(of.shared_base + offset));
   const bool same = stored && std::memcmp(at, stored, bytes) == 0;
   SharedCells& shared = shared_cells(of);

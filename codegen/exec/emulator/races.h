@@ -194,7 +194,6 @@ class Races {
   struct Access_ {
     Program& program;
     uint32_t warp, lane;
-    uint32_t count;  ///< of the warp
     Access access;
     MemoryOrder order;
     Where where;

@@ -376,23 +376,6 @@ TEST(Races, AcquireAndRelease) {
   });
 }
 
-// The last of three programs takes back the counter by which it knows that it is the last one. It knows of the others'
-// atomic operations themselves if these release and its own acquires.
-TEST(Races, StoresBehindAtomicsOfOthers) {
-  auto last_stores = [](const std::string& order) {
-    const std::string old = next();
-    return fmt::format(
-        "{0} = call i32 @tegula.hw.atom_add_i32.{1}(ptr addrspace(1) %flag, i32 1, i1 %first, i32 1)\n"
-        "%is_last = icmp eq i32 {0}, 2\n%stores = and i1 %is_last, %first\n"
-        "call void @tegula.hw.st_global_b32(ptr addrspace(1) %flag, i32 7, i1 %stores, i32 2)\n",
-        old, order);
-  };
-  check({
-      {"ordered", last_stores("acq_rel.gpu"), "", 1, 3},
-      {"relaxed", last_stores("relaxed.gpu"), "race: write\nand atomic operation by\nk.py:1:5\nk.py:2:5", 1, 3},
-  });
-}
-
 // The warp that acquires knows of the other program, which begins first; its neighbour learns of it at a barrier.
 TEST(Races, AcquiredByOneWarp) {
   auto hand_over = [](const std::string& behind) {
