@@ -275,9 +275,6 @@ class BoxWriter {
 
 void lower_BulkStore(Lowering& l, const ir::Op& op) { BoxWriter(l, op).write(); }
 
-void lower_BulkStoreWait(Lowering& l, const ir::Op& op) {
-  if (op.get(ir::attr::of_stores)) return void(l.hw("bulk_store_wait_all", {}));
-  l.hw("bulk_store_wait", {}, ".0");
-}
+void lower_BulkStoreWait(Lowering& l, const ir::Op&) { l.hw("bulk_store_wait", {}, ".0"); }
 
 }  // namespace tegula::lower

@@ -8,9 +8,6 @@
 // computes addresses, and no data goes between lanes: a warp puts its registers into shared memory as they lie, and
 // goes on while the boxes are on their way. In a persistent program they are under way during the next tile's products.
 //
-// Threads may load through another parameter what they have stored, at the same places of one array: a load of such a
-// tile waits until what is under way is there.
-//
 // The array is the function's own as long as it runs: nothing else of it reads or writes there, and it orders memory
 // for no other program, as the asynchronous proxy's writes would take a fence for that.
 //
@@ -106,6 +103,34 @@ bool orders_nothing(const Op& atomic, const Func& func) {
   return !orders;
 }
 
+// The loop around, with the op of its body that the given one is or stands in; null: none is.
+struct Around {
+  const Op *loop = nullptr, *within = nullptr;
+};
+Around loop_around(const Op& op) {
+  for (const Op* within = &op; within->parent->parent; within = within->parent->parent)
+    if (const Op* around = within->parent->parent; around->opcode == Opcode::For || around->opcode == Opcode::While)
+      return {around, within};
+  return {};
+}
+
+// Whether iterations of the loop around the store multiply, and load tiles of the kind that it stores: what an
+// iteration loads, maybe from the same array by another parameter, the one before has stored. (Loops over tiles of
+// results multiply in loops of their own.)
+bool loads_in_each_step(const Op& store) {
+  const auto [loop, within] = loop_around(store);
+  if (!loop) return false;
+  bool multiplies = false, loads = false;
+  const Type& stored = store.operand(0)->type;
+  for (const auto& op : within->parent->ops) {
+    multiplies |= op->opcode == Opcode::MmaStart;
+    if (op->opcode != Opcode::Load) continue;
+    const Type& loaded = op->operand(0)->type;
+    loads |= loaded.is_tile() && loaded.shape == stored.shape && elem_bits(loaded.elem) == elem_bits(stored.elem);
+  }
+  return multiplies && loads;
+}
+
 // Whether the hardware reduces boxes of such elements in such a way.
 bool is_bulk_reduction(const std::string& kind, Elem elem) {
   const bool whole = elem == Elem::U32 || elem == Elem::I32 || elem == Elem::U64;
@@ -192,6 +217,7 @@ class BulkStores {
                                   : combines && !is_reduced(*store) ? kNoReduction
                                   : !accesses.has_alone(*store)     ? kNotAlone
                                   : copies_by_threads(*store)       ? "threads copy in the loop around it"
+                                  : loads_in_each_step(*store)      ? kLoaded
                                   : is_of_all_blocks(*store)        ? "one block of the cluster stores for all"
                                                                     : replace(*store);
       const char* bulk = combines ? "bulk reductions" : "bulk stores";
@@ -199,10 +225,7 @@ class BulkStores {
       context_.transfers.push_back({loc, why_not.empty() ? bulk : by_threads, why_not});
       replaced |= why_not.empty();
     }
-    if (replaced) {
-      wait_before_loads();
-      wait_at_the_end();
-    }
+    if (replaced) wait_at_the_end();
     if (tried_) passes::canonicalize(func_, context_);  // what nobody uses any more
   }
 
@@ -213,6 +236,9 @@ class BulkStores {
   // Without such a loop a program has nothing else to do while boxes are on their way, and is over sooner if its
   // threads store, as measured.
   static constexpr const char* kNoLoop = "no loop multiplies beside the program";
+
+  static constexpr const char* kLoaded =
+      "each step of the products' loop loads such a tile, which another parameter may have of the same array";
 
   static constexpr const char* kNoReduction =
       "bulk reductions order no memory (sem='relaxed' says so), have scope 'gpu' or 'cta', and types that a "
@@ -277,10 +303,7 @@ class BulkStores {
     Op* converts = source->value == store.operand(1) ? nullptr : store.operand(1)->def;
     std::unique_ptr<Op> taken = take(store), conversion;
     if (converts && !count_uses(func_.body).contains(converts->result())) conversion = take(*converts);
-    if (launch_makes_maps(func_) && fits(bytes_before)) {
-      stored_.push_back({bulk.front(), taken->operand(0)->type});
-      return {};
-    }
+    if (launch_makes_maps(func_) && fits(bytes_before)) return {};
     if (conversion) before(*bulk[0]).insert(std::move(conversion));
     before(*bulk[0]).insert(std::move(taken));
     for (Op* op : bulk) erase(*op);
@@ -310,44 +333,6 @@ class BulkStores {
             programs_by_room(func_, context_.target, bytes) >= programs_by_room(func_, context_.target, bytes_before));
   }
 
-  // Whether the load may come behind the store: further down, or in a loop around both. Warps that copy for others load
-  // what nobody stores to the same place.
-  static bool may_come_behind(const Op& load, const Op& store) {
-    std::vector<const Op*> around_store;
-    for (const Op* op = &store; op; op = op->parent->parent) around_store.push_back(op);
-    for (const Op* op = &load; op; op = op->parent->parent) {
-      if (op->opcode == Opcode::CopyWarps) return false;
-      const auto beside = std::ranges::find(around_store, op->parent, &Op::parent);
-      if (beside != around_store.end()) return is_in_loop(*op) || comes_before(**beside, *op);
-    }
-    return false;
-  }
-  static bool comes_before(const Op& first, const Op& second) {
-    for (const auto& op : first.parent->ops) {
-      if (op.get() == &first) return true;
-      if (op.get() == &second) return false;
-    }
-    return false;
-  }
-
-  void wait_before_loads() {
-    std::vector<Op*> loads;
-    walk(func_.body, [&](Op& op) {
-      if (op.opcode != Opcode::Load) return;
-      const Type& type = op.operand(0)->type;
-      if (std::ranges::any_of(stored_, [&](const Stored& stored) {
-            return type.is_tile() && type.shape == stored.pointers.shape &&
-                   elem_bits(type.elem) == elem_bits(stored.pointers.elem) && may_come_behind(op, *stored.first);
-          }))
-        loads.push_back(&op);
-    });
-    for (Op* load : loads) {
-      Builder here = before(*load);
-      here.create(Opcode::BulkStoreWait, {}, {}, {{attr::of_stores, true}});
-      here.create(Opcode::Barrier, {});
-    }
-  }
-
   // The room of places goes when the program ends.
   void wait_at_the_end() {
     Op* last = func_.body.terminator();
@@ -359,11 +344,6 @@ class BulkStores {
   Func& func_;
   PassContext& context_;
   bool tried_ = false;
-  struct Stored {
-    Op* first;      // of the parts
-    Type pointers;  // of the tile
-  };
-  std::vector<Stored> stored_;
 };
 
 }  // namespace

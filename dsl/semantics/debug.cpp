@@ -124,6 +124,7 @@ void assert_promised(Sema& s, ir::Value* condition) {
 
 void assert_within(Sema& s, ir::Value* index, int64_t extent, int axis) {
   if (!s.debug || s.watched || !may_tell(s)) return;
+  index = cast_to(s, index, Elem::I64);
   ir::Value* within = s.builder.bit_and(s.builder.ge(index, s.builder.constant(index->type, 0)),
                                         s.builder.lt(index, s.builder.constant(index->type, extent)));
   create_assert(s, within, fmt::format("the index is out of range for the extent {} of dimension {}", extent, axis));

@@ -197,6 +197,11 @@ TEST(Debug, FalseAssumptionsAndIndicesOutOfRangeAreFailedAsserts) {
   EXPECT_CONTAINS(outcome(element(5), 1), "the index is out of range for the extent 8 of dimension 0");
   EXPECT_CONTAINS(outcome(element(-4), 1), "the index is out of range for the extent 8 of dimension 0");
   EXPECT_EQ(outcome(element(5), 0), "");
+  EXPECT_EQ(outcome("v = tl.load(x + tl.arange(0, 8) % 8)\nw = tl.broadcast_to(v[None, :], [256, 8])\n"
+                    "tl.store(x + tl.arange(0, 8), w[tl.load(x).to(tl.int8), :])",
+                    1),
+            "")
+      << "an extent that the type of the index does not have";
   const auto assumed = [](const char* what) {
     return fmt::format("n = tl.load(x) + 0\ntl.assume({})\ntl.store(x, n % 5)", what);
   };
