@@ -56,6 +56,15 @@ Factor number_of(const Value* scalar) {
   return number && std::abs(*number) <= kLarge ? number : std::nullopt;
 }
 
+/// Whether a scalar may follow from what the kernel has loaded, and not from the launch alone; `depth` ops are looked
+/// into.
+bool may_be_loaded(const Value* scalar, int depth = 8) {
+  if (!scalar->def) return false;
+  if (!scalar->def->has(Pure) || !scalar->def->regions.empty() || depth == 0) return true;
+  const auto& from = scalar->def->operands;
+  return std::any_of(from.begin(), from.end(), [&](const Value* operand) { return may_be_loaded(operand, depth - 1); });
+}
+
 struct Divisor {
   const Value* value = nullptr;
   Factor number = std::nullopt;
@@ -98,6 +107,7 @@ class Addresses {
   }
 
   bool may_repeat_along(const Value* pointers, int axis) {
+    loaded_factors_ = false;
     const Sum sum = sum_of(pointers);
     return !tells_apart(sum, pointers, axis) || !factors_keep_apart(sum);
   }
@@ -148,7 +158,7 @@ class Addresses {
         return add(op.operand(0), axes, times(factor, -1), to);
       case Opcode::Mul:
         for (const auto& [one, other] : {std::pair(0, 1), {1, 0}})
-          if (const Value* by = scalar_of(op.operand(size_t(other))))
+          if (const Value* by = scalar_of(op.operand(size_t(other))); by && (loaded_factors_ || !may_be_loaded(by)))
             return add(op.operand(size_t(one)), axes, times(factor, number_of(by)), to);
         return mix(v, axes, factor, to);
       case Opcode::Shl:
@@ -323,6 +333,7 @@ class Addresses {
 
   std::vector<const Value*> open_;  ///< values handed on whose origins are being looked into
   int visits_ = 0;
+  bool loaded_factors_ = true;  ///< are presumed to keep elements apart as a launch's are
 };
 
 }  // namespace

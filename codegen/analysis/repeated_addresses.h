@@ -13,7 +13,8 @@ namespace tegula {
 bool may_repeat(const ir::Value* pointers);
 
 /// Whether two elements of the tile at different places along `axis` may have the same address. Loaded indices along
-/// another axis may repeat; times a launch's factor, they are presumed to stay apart from other indices too.
+/// another axis may repeat; times a launch's factor, though not times a loaded one, they are presumed to stay apart
+/// from other indices too.
 bool may_repeat_along(const ir::Value* pointers, int axis);
 
 }  // namespace tegula

@@ -10,9 +10,8 @@ class Module;
 namespace tegula::emulator {
 
 /// Has the code call emu_warn with the place, noted in `kernel`, of
-/// - accesses whose addresses follow from sums and products of int32 that do not fit (masked ones are none), also by
-/// way of
-///   quotients, remainders, shifts to the right, bounds and choices,
+/// - accesses whose addresses follow from sums and products of int32 that do not fit (masked ones are none), also
+/// behind quotients, remainders, shifts to the right, bounds and choices,
 /// - integer divisions by 0, shifts by the width of the type or more, and indices of elements that are looked up beyond
 /// their axis, where the results are used (result_uses.h).
 /// Called before the hardware functions get their bodies.

@@ -83,10 +83,11 @@ TEST(RepeatedAddresses, AlongOneAxis) {
     EXPECT_TRUE(repeats(loaded + rows, 0)) << rows;
     EXPECT_FALSE(repeats(loaded + rows, 1)) << rows;
   }
-  for (const char* both : {"p = x + r[:, None] * 15 + j[None, :]", "p = x + r[:, None] + j[None, :]",
-                           "p = x + r[:, None] + j[None, :] * n", "p = x + i[:, None] // 2 + j[None, :]",
-                           "p = x + r[:, None] * n + j[None, :] // 2", "p = x + r[:, None] * i[:, None] + j[None, :]",
-                           "p = x + tl.reshape(r[:, None] * n + j[None, :], [16, 64])"})
+  for (const char* both :
+       {"p = x + r[:, None] * (tl.load(x).to(tl.int32) + 1) + j[None, :]", "p = x + r[:, None] * 15 + j[None, :]",
+        "p = x + r[:, None] + j[None, :]", "p = x + r[:, None] + j[None, :] * n",
+        "p = x + i[:, None] // 2 + j[None, :]", "p = x + r[:, None] * n + j[None, :] // 2",
+        "p = x + r[:, None] * i[:, None] + j[None, :]", "p = x + tl.reshape(r[:, None] * n + j[None, :], [16, 64])"})
     for (int axis : {0, 1}) EXPECT_TRUE(repeats(loaded + both, axis)) << both << ", axis " << axis;
 }
 
