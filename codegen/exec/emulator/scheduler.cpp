@@ -112,17 +112,18 @@ void Worker::note_turn() {
   }
   const bool all_wait = waits_since_ == changes_ && waiting_ == active_;
   note_computing(!all_wait);
-  if (all_wait ? launch_->computing.load(std::memory_order_relaxed) == 0
+  if (all_wait ? launch_->computing.load(std::memory_order_acquire) == 0
                : ++turns_ > kForLong * active_ * launch_->threads * launch_->blocks)
     want_further();
 }
 
 void Worker::note_computing(bool computes) {
   if (std::exchange(computes_, computes) != computes)
-    launch_->computing.fetch_add(computes ? 1 : -1, std::memory_order_relaxed);
+    launch_->computing.fetch_add(computes ? 1 : -1, std::memory_order_release);
 }
 
 void Worker::want_further() {
+  leave_if_stopped();  // workers that a limit has ended compute no more, and nobody waits for that
   turns_ = 0;
   if (!launch_->waited.load(std::memory_order_relaxed)) launch_->waited.store(true, std::memory_order_relaxed);
   wants_further_ = !host_is_full_ && launch_->next_program.load(std::memory_order_relaxed) < launch_->programs &&

@@ -244,7 +244,7 @@ def kernel(x):
             pass
 )",
                                          "k.py");
-  auto device = make_emulator({.limit_steps = 100000});
+  auto device = make_emulator({.threads = 1, .limit_steps = 100000});
   Array<int> x(*device, 3);
   const std::string error = error_of(
       [&] { program.kernel("kernel").launch(*device, {12}, {.num_warps = 4}, reinterpret_cast<int*>(x.address())); });
