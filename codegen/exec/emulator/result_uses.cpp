@@ -17,18 +17,10 @@ using Conditions = decltype(ResultUse::conditions);
 
 class Uses {
  public:
-  /// How far what follows from the result is followed: to all that is done with it, or to the first choices that take
-  /// it.
-  enum class Reach { ToEnds, ToChoices };
+  Uses(Instruction& result, const Value* bounded) : result_(result), bounded_(bounded) {}
 
-  Uses(Instruction& result, const Value* bounded, Reach reach) : result_(result), bounded_(bounded), reach_(reach) {}
-
-  /// False where they are too many to tell apart.
-  bool find() {
+  std::vector<ResultUse> all() {
     follow(result_, {});
-    return !are_too_many_;
-  }
-  std::vector<ResultUse> take() {
     if (certain_) return {{&result_, {}}};
     return std::move(uses_);
   }
@@ -38,14 +30,12 @@ class Uses {
   static constexpr size_t kMostUses = 64;
 
   void follow(Instruction& value, const Conditions& conditions) {
-    if (reach_ == Reach::ToChoices && !conditions.empty()) return add(value, conditions);
     for (const llvm::Use& use : value.uses()) {
       if (certain_) return;
-      if (++steps_ > kMostSteps) return give_up();
+      if (++steps_ > kMostSteps) return void(certain_ = true);
       visit(use, conditions);
     }
   }
-  void give_up() { certain_ = are_too_many_ = true; }
 
   void visit(const llvm::Use& use, const Conditions& conditions) {
     auto& user = *llvm::cast<Instruction>(use.getUser());
@@ -105,31 +95,21 @@ class Uses {
   }
 
   void add(Instruction& at, const Conditions& conditions) {
-    if (conditions.empty() && at.getParent() == result_.getParent())
+    if ((conditions.empty() && at.getParent() == result_.getParent()) || uses_.size() == kMostUses)
       certain_ = true;
-    else if (uses_.size() == kMostUses)
-      give_up();
     else
       uses_.push_back({&at, conditions});
   }
 
   Instruction& result_;
   const Value* bounded_;
-  const Reach reach_;
   int steps_ = 0;
-  bool certain_ = false;       ///< it is used in any case
-  bool are_too_many_ = false;  ///< and therefore taken to be
+  bool certain_ = false;
   std::vector<ResultUse> uses_;
 };
 
 }  // namespace
 
-std::vector<ResultUse> uses_of_result(Instruction& result, const Value* bounded) {
-  Uses all(result, bounded, Uses::Reach::ToEnds);
-  if (all.find()) return all.take();
-  Uses nearest(result, bounded, Uses::Reach::ToChoices);
-  nearest.find();
-  return nearest.take();
-}
+std::vector<ResultUse> uses_of_result(Instruction& result, const Value* bounded) { return Uses(result, bounded).all(); }
 
 }  // namespace tegula::emulator

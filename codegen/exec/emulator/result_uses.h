@@ -17,10 +17,9 @@ struct ResultUse {
   llvm::SmallVector<std::pair<llvm::Value*, bool>, 4> conditions;
 };
 
-/// All uses that matter, those that are too many to tell apart as the first choices that take the result; one of
-/// `result` itself, without conditions, where it is used in any case, or these are too many as well. Conditions that
-/// compare `bounded`, if not null, with a constant as unsigned numbers are left out: by these the lowering keeps an
-/// operand in range.
+/// All uses that matter; one of `result` itself, without conditions, where they are too many to tell apart, or where
+/// it is used in any case. Conditions that compare `bounded`, if not null, with a constant as unsigned numbers are left
+/// out: by these the lowering keeps an operand in range.
 std::vector<ResultUse> uses_of_result(llvm::Instruction& result, const llvm::Value* bounded);
 
 }  // namespace tegula::emulator

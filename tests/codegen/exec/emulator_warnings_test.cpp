@@ -275,26 +275,6 @@ TEST(Warnings, OfNansThatNobodyUses) {
   EXPECT_EQ(births_of("tl.store(y + i, tl.sin(v) + tl.exp(v) + tl.sqrt(-v) + tl.math.pow(v, 3.0) + v % 3.0)"), "");
 }
 
-// Quotients of nothing by nothing, where threads combine parts without elements. They are drowned by `kept` alone.
-TEST(Warnings, OfNansThatACombineFunctionDrops) {
-  for (const auto& [kept, found] : {std::pair("n > 0", ""), {"n >= 0", "7 NaN; "}})
-    for (const char* combine :
-         {"tl.reduce((tl.where(i < 5, v, 0.0), i * 0.0, tl.where(i < 5, 1.0, 0.0)), 0, welford)",
-          "tl.associative_scan((tl.where(i > 250, v, 0.0), i * 0.0, tl.where(i > 250, 1.0, 0.0)), "
-          "0, welford)"})
-      for (int warps : {1, 4}) {
-        SCOPED_TRACE(fmt::format("{} {} {}", kept, combine, warps));
-        const std::string welford = fmt::format(
-            "@triton.jit\ndef welford(m1, s1, n1, m2, s2, n2):\n"
-            "    n = n1 + n2\n    r = tl.where({}, n2 / n, 0.0)\n"
-            "    return m1 + (m2 - m1) * r, s1 + s2 + (m2 - m1) * (m2 - m1) * n1 * r, n\n",
-            kept);
-        EXPECT_EQ(births_of(fmt::format("m, s, n = {}\n    tl.store(y + i, m + s)", combine), false,
-                            {.num_warps = warps}, welford),
-                  found);
-      }
-}
-
 TEST(Warnings, OfInfinitiesWhereTheyAreBorn) {
   for (const char* value :
        {"v / (v + 2)", "tl.exp(-v * 1000)", "tl.log(v + 2)", "v * -1e38 * 10", "v.to(tl.float16) * 60000",
