@@ -103,26 +103,22 @@ bool orders_nothing(const Op& atomic, const Func& func) {
   return !orders;
 }
 
-// The loop around, with the op of its body that the given one is or stands in; null: none is.
-struct Around {
-  const Op *loop = nullptr, *within = nullptr;
-};
-Around loop_around(const Op& op) {
-  for (const Op* within = &op; within->parent->parent; within = within->parent->parent)
-    if (const Op* around = within->parent->parent; around->opcode == Opcode::For || around->opcode == Opcode::While)
-      return {around, within};
-  return {};
+// The op of the innermost loop's body that the given one is or stands in; null: no loop is around.
+const Op* step_of_loop(const Op& op) {
+  for (const Op* step = &op; const Op* around = step->parent->parent; step = around)
+    if (around->opcode == Opcode::For || around->opcode == Opcode::While) return step;
+  return nullptr;
 }
 
 // Whether iterations of the loop around the store multiply, and load tiles of the kind that it stores: what an
 // iteration loads, maybe from the same array by another parameter, the one before has stored. (Loops over tiles of
 // results multiply in loops of their own.)
 bool loads_in_each_step(const Op& store) {
-  const auto [loop, within] = loop_around(store);
-  if (!loop) return false;
+  const Op* step = step_of_loop(store);
+  if (!step) return false;
   bool multiplies = false, loads = false;
   const Type& stored = store.operand(0)->type;
-  for (const auto& op : within->parent->ops) {
+  for (const auto& op : step->parent->ops) {
     multiplies |= op->opcode == Opcode::MmaStart;
     if (op->opcode != Opcode::Load) continue;
     const Type& loaded = op->operand(0)->type;
@@ -145,16 +141,10 @@ constexpr int kMostRowBytes = 128;  // of a box
 // have barriers of their own, are as many of 16 warps; 32 warps make no pairs then.
 constexpr int kMostGroups = 12;
 
-bool is_in_loop(const Op& op) {
-  for (const Op* around = op.parent->parent; around; around = around->parent->parent)
-    if (around->opcode == Opcode::For || around->opcode == Opcode::While) return true;
-  return false;
-}
-
 // Whether the function multiplies beside the program, anywhere or in a loop.
 bool has_products_beside(const Func& func, bool in_loops) {
   bool found = false;
-  walk(func.body, [&](const Op& op) { found |= op.opcode == Opcode::MmaStart && (!in_loops || is_in_loop(op)); });
+  walk(func.body, [&](const Op& op) { found |= op.opcode == Opcode::MmaStart && (!in_loops || step_of_loop(op)); });
   return found;
 }
 
