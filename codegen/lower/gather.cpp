@@ -13,11 +13,21 @@ llvm::Value* shared_element(Lowering& l, const ir::Op& op, llvm::Value* index, i
   return l.b.CreateAdd(l.shared_address(l.shared.offset.at(&op)), l.b.CreateMul(index, l.i32(bytes)));
 }
 
+llvm::Value* at_most(Lowering& l, llvm::Value* index, uint64_t limit) {
+  return l.b.CreateBinaryIntrinsic(llvm::Intrinsic::umin, index, llvm::ConstantInt::get(index->getType(), limit));
+}
+
+int64_t extent_of(const ir::Op& op) { return op.operand(0)->type.shape[size_t(op.get(ir::attr::axis))]; }
+
+/// One that is outside of the extent stays so in 32 bits.
 llvm::Value* index_of(Lowering& l, const ir::Op& op, int r) {
   const ir::Value* given = op.operand(1);
-  llvm::Value* index = l.b.CreateIntCast(l.get(given)[size_t(r)], l.b.getInt32Ty(), is_signed(given->type.elem));
-  if (!l.emulator || llvm::isa<llvm::Constant>(index)) return index;
-  return l.hw("index_within", {index, l.i32(op.operand(0)->type.shape[size_t(op.get(ir::attr::axis))])});
+  llvm::Value* index = l.get(given)[size_t(r)];
+  if (given->type.bits() > 32) index = at_most(l, index, UINT32_MAX);
+  index = l.b.CreateIntCast(index, l.b.getInt32Ty(), is_signed(given->type.elem));
+  const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(index);
+  if (!l.emulator || (constant && constant->getValue().ult(uint64_t(extent_of(op))))) return index;
+  return l.hw("index_within", {index, l.i32(extent_of(op))});
 }
 
 /// The lane that holds the element of an index, seen from the asking one.
@@ -55,6 +65,7 @@ void gather_from_lanes(Lowering& l, const ir::Op& op, const GatherPlan& plan) {
 
 }  // namespace
 
+/// Lanes whose element nothing uses may have any index: theirs must not lead out of the tile's memory.
 void lower_Gather(Lowering& l, const ir::Op& op) {
   if (auto plan = plan_gather(op)) return gather_from_lanes(l, op, *plan);
   const ir::Type &from = op.operand(0)->type, &to = op.result()->type;
@@ -63,7 +74,8 @@ void lower_Gather(Lowering& l, const ir::Op& op) {
   l.set(op.result(), l.map_registers(to, [&](int r) {
     llvm::Value* place = l.b.getInt32(0);
     for (int i = 0; i < to.rank(); ++i) {
-      llvm::Value* at = i != axis ? l.coordinate(*to.layout, tile_dim(i), r) : index_of(l, op, r);
+      llvm::Value* at = i != axis ? l.coordinate(*to.layout, tile_dim(i), r)
+                                  : at_most(l, index_of(l, op, r), uint64_t(extent_of(op) - 1));
       place = l.b.CreateAdd(l.b.CreateMul(place, l.i32(from.shape[size_t(i)])), at);
     }
     const int64_t bytes = std::max(1, from.bits() / 8);

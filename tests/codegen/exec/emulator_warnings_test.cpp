@@ -62,7 +62,8 @@ TEST(Warnings, OfIndicesThatGatherTakes) {
       return warnings_of(fmt::format(fmt::runtime(body), tile, at, index, axis, stored), n);
     };
     EXPECT_EQ(warned("tl.where(at < 4, n, 0)", "g.to(tl.int32)", extent - 1), "");
-    EXPECT_CONTAINS(warned("tl.where(at < 4, n, 0)", "g.to(tl.int32)", extent), kFound);
+    for (const char* index : {"tl.where(at < 4, n, 0)", "tl.where(at < 4, n.to(tl.int64) << 32, 0)", "at * 0 - n"})
+      EXPECT_CONTAINS(warned(index, "g.to(tl.int32)", extent), kFound);
     EXPECT_EQ(warned("tl.where(at < 4, n, 0)", "tl.where(at < 4, 7, g.to(tl.int32))", extent), "");
   }
   EXPECT_CONTAINS(warnings_of("at = tl.arange(0, 32)\n    tl.store(x + at, tl.gather(tl.load(x + at), at - n, 0))", 1),

@@ -386,6 +386,26 @@ TEST(Gather, AxesTypesAndExtents) {
   check_gather<Boolean, uint32_t>(4, 64, 1, 32, 4);
 }
 
+// Far from the tile, too, and in more than 32 bits: where nothing uses the element it is any, and no fault.
+TEST(Gather, IndicesOutsideWhereNothingUsesTheElement) {
+  for (int extent : {8, 64, 1024})
+    for (const char* index : {"-1", "1 << 30", "-(1 << 31)", "tl.full([N], 1, tl.int64) << 40", "EXTENT"}) {
+      SCOPED_TRACE(fmt::format("{} of {}", index, extent));
+      const auto x = random_values<float>(size_t(extent), 5);
+      Array<float> out(x.size());
+      const std::string text = fmt::format(R"(
+@triton.jit
+def kernel(x, out, N: tl.constexpr, EXTENT: tl.constexpr):
+    o = tl.arange(0, N)
+    g = tl.gather(tl.load(x + o), tl.where(o % 3 == 1, {}, N - 1 - o), 0)
+    tl.store(out + o, tl.where(o % 3 == 1, 0, g))
+)",
+                                           index);
+      run(text, {.constexprs = {{"N", extent}, {"EXTENT", extent}}, .num_warps = 4}, {1}, Array<float>(x), out);
+      expect_equal(out.values(), "gather", [&](size_t i) { return i % 3 == 1 ? 0.0f : x[size_t(extent) - 1 - i]; });
+    }
+}
+
 TEST(Gather, RowsByShuffles) {
   const char* text = R"(
 @triton.jit
