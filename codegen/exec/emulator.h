@@ -26,8 +26,7 @@ struct EmulatorOptions {
   /// Blocks of a launch whose kernel takes programs one behind the other; 0: the environment variable
   /// TEGULA_EMULATOR_BLOCKS, without which there is one a program, so that reports name it.
   int program_loop_blocks = 0;
-  int resident_programs = 0;      ///< programs that a worker runs at a time; 0: one, or more where atomics may spin
-  size_t stack_bytes = 64 << 10;  ///< stack of a thread
+  int resident_programs = 0;  ///< programs that a worker runs at a time; 0: one, or more where atomics may spin
   /// Accesses to the same bytes that nothing orders are errors; one worker runs all programs then. Also where the
   /// environment variable TEGULA_EMULATOR_CHECK is "1", "nan" or "inf".
   bool check_races = false;

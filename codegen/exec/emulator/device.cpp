@@ -162,7 +162,7 @@ class EmulatorDeviceImpl;
 /// A kernel's code with its image; a captured graph shares it with the LoadedKernel.
 struct Code {
   Code(KernelImage of, Jit& jit, const Target& target, const EmulatorOptions& options)
-      : image(std::move(of)), tiers(jit, image, target, options.stack_bytes, options.optimised_at_once) {}
+      : image(std::move(of)), tiers(jit, image, target, options.optimised_at_once) {}
   const KernelImage image;
   mutable TieredCode tiers;
 };
@@ -192,8 +192,8 @@ class EmulatorDeviceImpl : public EmulatorDevice {
              !options.keep_code   ? nullptr
              : options.code_cache ? options.code_cache
                                   : ImageCache::of_process()),
-        pool_([threads = options.threads > 0 ? unsigned(options.threads) : processors(), bytes = options.stack_bytes] {
-          return std::make_unique<WorkerPool>(threads, bytes);
+        pool_([threads = options.threads > 0 ? unsigned(options.threads) : processors()] {
+          return std::make_unique<WorkerPool>(threads);
         }) {
     info_.name = fmt::format("emulator ({})", target.name);
     info_.emulator = true;
@@ -485,6 +485,7 @@ class EmulatorDeviceImpl : public EmulatorDevice {
     };
     launch.args = parameters.data();
     launch.tensor_maps = maps;
+    launch.stack_bytes = code.tiers.stack_bytes();
     launch.asm_blocks = code.tiers.facts().blocks;
     launch.grid = grid;
     launch.programs = uint64_t(grid.x) * grid.y * grid.z;

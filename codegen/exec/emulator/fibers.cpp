@@ -33,11 +33,16 @@ bool guard(void* page) {
 }
 }  // namespace
 
-// One page more than asked: the tops of the stacks are spread over it.
-StackPool::StackPool(size_t stack_bytes)
-    : stack_bytes_((std::max<size_t>(stack_bytes, 16 << 10) + kPage - 1) / kPage * kPage + kPage) {}
-
 StackPool::~StackPool() { give_back(0); }
+
+bool StackPool::widen(size_t stack_bytes) {
+  // One page more than asked: the tops of the stacks are spread over it.
+  stack_bytes = (stack_bytes + kPage - 1) / kPage * kPage + kPage;
+  if (stack_bytes <= stack_bytes_) return false;
+  give_back(0);
+  stack_bytes_ = stack_bytes;
+  return true;
+}
 
 // In several mappings, so that some can be given back.
 void StackPool::reserve(size_t count) {

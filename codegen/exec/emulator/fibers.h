@@ -83,14 +83,18 @@ struct Fiber {
   StackNote stack;
 };
 
+constexpr size_t kUsualStack = 64 << 10;  ///< bytes that most kernels get by with
+
 /// Stacks of one size, each with a page below it that must not be touched.
 class StackPool {
  public:
-  explicit StackPool(size_t stack_bytes);
+  StackPool() = default;
   ~StackPool();
   StackPool(const StackPool&) = delete;
   StackPool& operator=(const StackPool&) = delete;
 
+  /// Stacks have at least so many bytes from now on. True where those that there were are gone; nothing runs on them.
+  bool widen(size_t stack_bytes);
   /// Sees to it that there are `count` stacks. Throws DeviceError if the host refuses.
   void reserve(size_t count);
   /// Gives memory back to the host, as long as there are `count` stacks still. Nothing runs on the others.
@@ -109,7 +113,7 @@ class StackPool {
   void add(size_t count);
   void drop_last();
 
-  size_t stack_bytes_;
+  size_t stack_bytes_ = 0;
   std::vector<Mapping> mappings_;
   std::vector<char*> stacks_;  ///< lowest usable address of each
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "codegen/exec/emulator/access.h"
 
@@ -400,6 +401,10 @@ void Worker::prepare() {
   random_ = 0;
   active_ = 0;
   clusters_.clear();
+  if (stacks_.widen(launch_->stack_bytes)) {
+    programs_.clear();
+    fibers_.clear();
+  }
   programs_.resize(std::min<size_t>(programs_.size(), launch_->resident_programs * launch_->blocks));
   add_programs(launch_->resident_programs);
   std::fill(std::begin(recent_), std::end(recent_), Range{});
@@ -444,11 +449,17 @@ void Worker::add_programs(size_t count) {
   }
 }
 
+int64_t Worker::take_room(int64_t wanted) {
+  const int64_t most = launch_->most_programs ? launch_->most_programs : std::numeric_limits<int64_t>::max();
+  const int64_t before = launch_->resident.fetch_add(wanted, std::memory_order_relaxed);
+  const int64_t granted = std::clamp<int64_t>(most - before, 0, wanted);
+  launch_->resident.fetch_sub(wanted - granted, std::memory_order_relaxed);
+  return granted;
+}
+
 /// Twice as many programs, as far as the GPU runs so many at a time and the host has memory.
 void Worker::begin_further() {
-  const int64_t wanted = int64_t(active_);
-  const int64_t before = launch_->resident.fetch_add(wanted, std::memory_order_relaxed);
-  const int64_t granted = std::clamp<int64_t>(launch_->most_programs - before, 0, wanted);
+  const int64_t granted = take_room(int64_t(active_));
   const size_t first = clusters_.size();
   try {
     add_programs(size_t(granted));
@@ -458,7 +469,7 @@ void Worker::begin_further() {
   size_t begun = 0;
   for (size_t i = first; i < clusters_.size(); ++i) begun += start_next(clusters_[i]);
   active_ += begun;
-  launch_->resident.fetch_sub(wanted - int64_t(begun), std::memory_order_relaxed);
+  launch_->resident.fetch_sub(granted - int64_t(begun), std::memory_order_relaxed);
 }
 
 void Worker::run(Launch& launch) {
@@ -471,9 +482,10 @@ void Worker::run(Launch& launch) {
   if (races_) races_->begin(launch);
   prepare();
   next_printed_ = 0;
-  for (Cluster& cluster : clusters_) active_ += start_next(cluster);
+  const int64_t granted = take_room(int64_t(clusters_.size()));
+  for (int64_t i = 0; i < granted; ++i) active_ += start_next(clusters_[size_t(i)]);
+  launch.resident.fetch_sub(granted - int64_t(active_), std::memory_order_relaxed);
   if (active_ == 0) return;
-  launch.resident.fetch_add(int64_t(active_), std::memory_order_relaxed);
   current_ = &main_;
   switch_to(pop());
   while (std::exchange(wants_further_, false)) {

@@ -175,9 +175,11 @@ struct Launch {
   unsigned blocks = 1;             ///< of a program
   unsigned threads = 0;            ///< of a block; a multiple of 32
   unsigned resident_programs = 1;  ///< of a worker, from the beginning
-  /// Of all workers: up to there workers begin further ones where all that they have wait for others.
+  /// Of all workers; up to there they begin further ones where all that they have wait for others. 0: those from the
+  /// beginning alone.
   int64_t most_programs = 0;
   uint32_t shared_bytes = 0;
+  size_t stack_bytes = kUsualStack;  ///< that a thread needs
   std::span<const TensorMap> tensor_maps;
   std::span<const std::unique_ptr<const ptx::Program>> asm_blocks;
   uint64_t seed = 0;  ///< 0: in order
@@ -244,8 +246,6 @@ struct Launch {
 
 class Worker {
  public:
-  explicit Worker(size_t stack_bytes) : stacks_(stack_bytes) {}
-
   /// Takes programs of the launch until there are no more. Called on the worker's own host thread.
   void run(Launch& launch);
 
@@ -422,6 +422,8 @@ class Worker {
   void prepare();
   void add_programs(size_t count);
   void begin_further();
+  /// Counts programs that are to begin among those under way: as many of the wanted ones as may run at a time.
+  int64_t take_room(int64_t wanted);
   void give_back();
   bool start_next(Cluster& cluster);
   void start(Program& program);
@@ -477,7 +479,7 @@ extern __thread Worker* this_worker __attribute__((tls_model("initial-exec")));
 /// Host threads, started when first needed.
 class WorkerPool {
  public:
-  WorkerPool(unsigned threads, size_t stack_bytes);
+  explicit WorkerPool(unsigned threads);
   ~WorkerPool();
 
   unsigned size() const { return unsigned(workers_.size()); }

@@ -2,18 +2,24 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "codegen/exec/emulator/fibers.h"
 #include "runtime/base/check.h"
 #include "runtime/base/error.h"
 
 namespace tegula::emulator {
 
 namespace {
-constexpr uint64_t kBodyStack = 8 << 10;  ///< for the bodies of hardware functions
+constexpr uint64_t kBodyStack = 8 << 10;     ///< for the bodies of hardware functions
+constexpr uint64_t kMostStack = 1024 << 10;  ///< twice what a GPU's thread has of local memory
+
+uint64_t stack_of(const JitKernel& code) { return code.frame_bytes + kBodyStack; }
 }  // namespace
 
-TieredCode::TieredCode(Jit& jit, const KernelImage& image, const Target& target, uint64_t stack_bytes, bool at_once)
-    : jit_(jit), image_(image), target_(target), stack_bytes_(stack_bytes) {
-  auto fits = [&] { return first_->frame_bytes + kBodyStack <= stack_bytes; };
+TieredCode::TieredCode(Jit& jit, const KernelImage& image, const Target& target, bool at_once)
+    : jit_(jit), image_(image), target_(target) {
+  auto fits = [&] { return stack_of(*first_) <= kUsualStack; };
   first_ = at_once ? jit.compile(image, target, Tier::Optimised) : jit.find(image, target, Tier::Optimised);
   settled_ = first_ && fits();
   if (!settled_) first_ = jit.compile(image, target, Tier::Quick);
@@ -21,11 +27,12 @@ TieredCode::TieredCode(Jit& jit, const KernelImage& image, const Target& target,
     first_ = jit.compile(image, target, Tier::Optimised);
     settled_ = true;
   }
-  if (!fits())
-    throw DeviceError(fmt::format(
-        "kernel '{}' needs {} bytes of stack a thread on the emulator, which gives {}\n  hint: with smaller blocks or "
-        "more warps a thread has fewer elements; EmulatorOptions::stack_bytes gives more",
-        image.kernel, first_->frame_bytes + kBodyStack, stack_bytes));
+  stack_bytes_ = std::max<uint64_t>(kUsualStack, stack_of(*first_));
+  if (stack_bytes_ > kMostStack)
+    throw DeviceError(
+        fmt::format("kernel '{}' needs {} bytes of stack a thread on the emulator, which gives up to {}\n"
+                    "  hint: with smaller blocks or more warps a thread has fewer elements",
+                    image.kernel, stack_bytes_, kMostStack));
   code_ = &first_->code;
 }
 
@@ -41,7 +48,7 @@ void TieredCode::optimise_if_due(double seconds_of_launch) {
   optimised_ = jit_.compile(image_, target_, Tier::Optimised);
   TEGULA_CHECK(optimised_->places.size() == first_->places.size() && optimised_->blocks.size() == first_->blocks.size(),
                "places or blocks differ");
-  if (optimised_->frame_bytes + kBodyStack <= stack_bytes_) code_.store(&optimised_->code, std::memory_order_release);
+  if (stack_of(*optimised_) <= stack_bytes_) code_.store(&optimised_->code, std::memory_order_release);
 }
 
 }  // namespace tegula::emulator

@@ -13,14 +13,16 @@ namespace tegula::emulator {
 /// Its members may be called from any thread. It must not outlive the Jit.
 class TieredCode {
  public:
-  /// Throws DeviceError as Jit::compile does, and if no code fits stacks of so many bytes. `at_once`: it is optimised
-  /// before it first runs.
-  TieredCode(Jit& jit, const KernelImage& image, const Target& target, uint64_t stack_bytes, bool at_once);
+  /// Throws DeviceError as Jit::compile does, and if a thread would need more stack than any has. `at_once`: it is
+  /// optimised before it first runs.
+  TieredCode(Jit& jit, const KernelImage& image, const Target& target, bool at_once);
 
   /// The best code there is: all of it may run at a time, on behalf of one program too.
   const KernelCode* code() const { return code_.load(std::memory_order_acquire); }
   /// What holds for all of it.
   const JitKernel& facts() const { return *first_; }
+  /// Stack that a thread needs, whichever code it runs.
+  uint64_t stack_bytes() const { return stack_bytes_; }
 
   /// Notes that a worker has computed for that long in an earlier launch, or so far in this one.
   void add_seconds(double seconds);
@@ -30,7 +32,7 @@ class TieredCode {
   Jit& jit_;
   const KernelImage& image_;
   const Target target_;
-  const uint64_t stack_bytes_;
+  uint64_t stack_bytes_ = 0;
   std::unique_ptr<JitKernel> first_, optimised_;
   std::atomic<const KernelCode*> code_ = nullptr;
   std::mutex mutex_;  ///< of what follows

@@ -23,8 +23,8 @@ constexpr auto kAlone = std::chrono::milliseconds(1);
 
 }  // namespace
 
-WorkerPool::WorkerPool(unsigned threads, size_t stack_bytes) {
-  for (unsigned i = 0; i < threads; ++i) workers_.push_back(std::make_unique<Worker>(stack_bytes));
+WorkerPool::WorkerPool(unsigned threads) {
+  for (unsigned i = 0; i < threads; ++i) workers_.push_back(std::make_unique<Worker>());
 }
 
 WorkerPool::~WorkerPool() {

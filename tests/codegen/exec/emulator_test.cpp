@@ -372,8 +372,8 @@ TEST(Emulator, ThreadsKeepPaceBetweenLoadsAndStores) {
   EXPECT_EQ(data.values()[39], 40);
 }
 
-TEST(Emulator, FramesMustFitTheStack) {
-  auto device = make_emulator();
+TEST(Emulator, StacksAreAsLargeAsFrames) {
+  auto device = make_emulator({.threads = 1});
   // Many matrix instructions behind each other reuse one place on the stack.
   std::string body = "  %t = call i32 @tegula.hw.thread_id()\n  %f0 = bitcast i32 %t to float\n";
   for (int i = 0; i < 500; ++i)
@@ -383,15 +383,32 @@ TEST(Emulator, FramesMustFitTheStack) {
         "  %f{1} = extractvalue {{float, float, float, float}} %r{0}, 2\n",
         i, i + 1);
   EXPECT_EQ(error_of([&] { device->load(make_image({}, body + "  ret void")); }), "no error");
-  EXPECT_CONTAINS(error_of([&] {
-                    device->load(make_image({}, R"(
+  // Each thread has its number at both ends of its frame while all others write to theirs.
+  auto of_frame = [](int bytes) {
+    return make_image({pointer("out", Elem::I32)},
+                      fmt::format(R"(
   %t = call i32 @tegula.hw.thread_id()
-  %a = alloca [70000 x i8]
-  %p = getelementptr i8, ptr %a, i32 %t
-  store volatile i8 0, ptr %p
-  ret void)"));
-                  }),
-                  "bytes of stack a thread on the emulator, which gives 65536");
+  %a = alloca [{0} x i32], align 16
+  %b = getelementptr i32, ptr %a, i32 {1}
+  store volatile i32 %t, ptr %a
+  store volatile i32 %t, ptr %b
+  call void @tegula.hw.barrier(i32 1)
+  %x = load volatile i32, ptr %a
+  %y = load volatile i32, ptr %b
+  %s = add i32 %x, %y
+  %p = getelementptr i32, ptr addrspace(1) %out, i32 %t
+  call void @tegula.hw.st_global_b32(ptr addrspace(1) %p, i32 %s, i1 true, i32 2)
+  ret void)",
+                                  bytes / 4, bytes / 4 - 1),
+                      2);
+  };
+  for (int bytes : {16, 70000, 1000, 500000}) {
+    Array<int> out(*device, 64);
+    launch(*device->load(of_frame(bytes)), {3}, out.address());
+    for (int t = 0; t < 64; ++t) EXPECT_EQ(out.values()[size_t(t)], 2 * t) << bytes;
+  }
+  EXPECT_CONTAINS(error_of([&] { device->load(of_frame(2000000)); }),
+                  "bytes of stack a thread on the emulator, which gives up to 1048576");
 }
 
 // Code that is optimised while its launch runs, or between launches, computes the same bits; products and sums are
@@ -552,7 +569,8 @@ TEST(Emulator, SoftmaxOf4096By4096) {
 // A thread that needs more than its stack ends the process, and does not write into the stack below.
 TEST(EmulatorDeathTest, StacksAreGuarded) {
   constexpr size_t kBytes = 32 << 10, kPages = 3 * 4096;  // what the pool adds: room for tops, the guard
-  emulator::StackPool pool(kBytes);
+  emulator::StackPool pool;
+  EXPECT_TRUE(pool.widen(kBytes));
   pool.reserve(2);
   emulator::Fiber fiber;
   pool.start(fiber, 1, [](boost::context::detail::transfer_t) {});

@@ -92,7 +92,8 @@ done:
 }
 
 TEST(WaitingPrograms, StacksAreGivenBack) {
-  emulator::StackPool stacks(16 << 10);
+  emulator::StackPool stacks;
+  stacks.widen(16 << 10);
   stacks.reserve(9000);
   EXPECT_EQ(stacks.size(), 9000u);
   stacks.give_back(3000);

@@ -71,7 +71,7 @@ class HwBodies : public ::testing::Test {
  private:
   GlobalMemory memory_;
   std::vector<uint64_t> allocated_;
-  WorkerPool pool_{4, 64 << 10};
+  WorkerPool pool_{4};
 };
 
 uint64_t address_in(void* const* args) { return *static_cast<const uint64_t*>(args[0]); }
