@@ -28,7 +28,11 @@ struct Extents {
   int64_t rows, cols, table_rows;
 
  private:
-  int64_t named_rows() const { return table_rows + kMostKeys - 1; }
+  // Whole groups of keys, of the most that a table of table_class is tuned with.
+  int64_t named_rows() const {
+    const int64_t keys = std::min(kMostKeys, int64_t(1) << std::bit_width(uint64_t(table_rows)));
+    return ceil_div(table_rows, keys) * keys;
+  }
   int64_t pieces() const { return cols <= kNarrow ? 1 : ceil_div(cols, 2 * kNarrow); }
 };
 

@@ -34,12 +34,15 @@ def count_programs(named_args, keys, seen, width):
 
 
 def fitting(configs, named_args, **kwargs):
-    """Parts as large as leave work for all multiprocessors, and not many times as many programs: each looks at all indices of its part."""
+    """No more keys than there are. Parts as large as leave work for all multiprocessors, and not many times as many programs: each
+    looks at all indices of its part."""
+    most_keys = triton.next_power_of_2(named_args["table_rows"])
     widths = [64] if named_args["cols"] <= 64 else [128, 256]
     seen = min(max(LEAST_SEEN, triton.next_power_of_2(named_args["rows"])), MOST_SEEN)
     while seen > LEAST_SEEN and count_programs(named_args, 1, seen, widths[-1]) < ENOUGH:
         seen = seen // 2
-    kept = [c for c in configs if c.kwargs["COLS"] in widths and c.kwargs["SEEN"] in [seen, max(LEAST_SEEN, seen // 2)]]
+    kept = [c for c in configs if c.kwargs["COLS"] in widths and c.kwargs["SEEN"] in [seen, max(LEAST_SEEN, seen // 2)]
+            and c.kwargs["KEYS"] <= most_keys]
     suiting = []
     for config in kept:
         programs = count_programs(named_args, config.kwargs["KEYS"], config.kwargs["SEEN"], config.kwargs["COLS"])
@@ -50,7 +53,7 @@ def fitting(configs, named_args, **kwargs):
     return kept[:1] if count_programs(named_args, 1, seen, widths[0]) < ENOUGH else kept[-1:]
 
 
-def rows_of_a_key(args):
+def rows_at_a_time(args):
     """DEEP: somewhat more than a part has of a key, if all keys are as frequent, as far as a thread has registers for them."""
     threads = 32 * args["num_warps"]
     mean = min(args["SEEN"], args["rows"]) / args["table_rows"]
@@ -200,7 +203,7 @@ def join_parts(sums_ptr, named_ptr, first, parts, col, KEYS: tl.constexpr, AT_ON
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class", "table_class"], restore_value=["table_ptr"],
                  prune_configs_by={"early_config_prune": fitting})
-@triton.heuristics({"DEEP": rows_of_a_key, "THREADS": lambda args: 32 * args["num_warps"],
+@triton.heuristics({"DEEP": rows_at_a_time, "THREADS": lambda args: 32 * args["num_warps"],
                     "SINGLE": lambda args: args["rows"] <= args["SEEN"]})
 @triton.jit
 def add_listed(table_ptr, sums_ptr, named_ptr, lists_ptr, counters_ptr, x_ptr, index_ptr, table_stride, x_stride, rows, cols,

@@ -446,7 +446,7 @@ std::string Jit::Impl::make(const KernelImage& image, const Target& target, Tier
   add_entry(*module, image);
   check_externals(*module, image);
   llvm::raw_string_ostream stream(messages);
-  if ((!just_made || ir::kVerifyEachStep) && llvm::verifyModule(*module, &stream))
+  if ((!just_made || checks || ir::kVerifyEachStep) && llvm::verifyModule(*module, &stream))
     refuse(image, fmt::format("its code is not valid: {}", messages));
   contract(*module);
   if (tier == Tier::Quick) {

@@ -2,8 +2,10 @@
 
 #include <llvm/ADT/SetVector.h>
 #include <llvm/IR/Constants.h>
+#include <llvm/IR/Dominators.h>
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Module.h>
+#include <llvm/Transforms/Utils/SSAUpdater.h>
 
 #include "codegen/exec/emulator/warning_calls.h"
 
@@ -103,7 +105,8 @@ class BirthChecks {
     // Collected first, as checks use the numbers as well; what is cut off of a long operation is a result of its own.
     std::vector<std::pair<Instruction*, Operands>> found;
     for (size_t n = 0; n < results.size(); ++n) found.push_back({results[n], operands_of(*results[n], results)});
-    for (auto& [result, operands] : found) check(*result, operands);
+    const llvm::DominatorTree order(f);
+    for (auto& [result, operands] : found) check(*result, operands, order);
   }
 
  private:
@@ -171,25 +174,44 @@ class BirthChecks {
                            llvm::ConstantFP::getInfinity(x->getType()));
   }
 
-  void check(Instruction& result, const Operands& operands) {
+  void check(Instruction& result, const Operands& operands, const llvm::DominatorTree& order) {
     if (operands.steps == 0 || operands.numbers.empty()) return;
     const bool function = operands.steps > 2;      // whose constants are its own
     if (!function && !is_number(&result)) return;  // bits that somebody computes with
     if (births_.nans && (function || !operands.has_nan))
       warn(
-          result, operands, Warning::NanIsBorn, [](llvm::IRBuilder<>& b, Value* x) { return b.CreateFCmpORD(x, x); },
+          result, operands, order, Warning::NanIsBorn,
+          [](llvm::IRBuilder<>& b, Value* x) { return b.CreateFCmpORD(x, x); },
           [](llvm::IRBuilder<>& b, Value* x) { return b.CreateFCmpUNO(x, x); });
     if (births_.infinities && (function || !operands.has_infinity))
-      warn(result, operands, Warning::InfinityIsBorn, is_finite, is_infinite);
+      warn(result, operands, order, Warning::InfinityIsBorn, is_finite, is_infinite);
+  }
+
+  template <class Sound>
+  static Value* is_sound(llvm::IRBuilder<>& b, Value* operand, const llvm::DominatorTree& order, Sound sound) {
+    auto all = [&](llvm::IRBuilder<>& at) {
+      Value* sound_so_far = at.getTrue();
+      for (Value* x : scalars_of(at, operand)) sound_so_far = at.CreateAnd(sound_so_far, sound(at, x));
+      return sound_so_far;
+    };
+    auto* def = llvm::dyn_cast<Instruction>(operand);
+    if (!def || order.dominates(def, &*b.GetInsertPoint())) return all(b);
+    // Only some of the ways there compute it.
+    llvm::IRBuilder<> behind(def->getParent(), *def->getInsertionPointAfterDef());
+    llvm::SSAUpdater on_each_way;
+    on_each_way.Initialize(b.getInt1Ty(), "sound");
+    on_each_way.AddAvailableValue(&def->getFunction()->getEntryBlock(), b.getTrue());
+    on_each_way.AddAvailableValue(def->getParent(), all(behind));
+    return on_each_way.GetValueInMiddleOfBlock(b.GetInsertBlock());
   }
 
   template <class Sound, class Born>
-  void warn(Instruction& result, const Operands& operands, Warning what, Sound sound, Born born) {
+  void warn(Instruction& result, const Operands& operands, const llvm::DominatorTree& order, Warning what, Sound sound,
+            Born born) {
     llvm::BasicBlock& block = *result.getParent();
     llvm::IRBuilder<> b(&block, *result.getInsertionPointAfterDef());
     Value* all_sound = b.getTrue();
-    for (Value* operand : operands.numbers)
-      for (Value* x : scalars_of(b, operand)) all_sound = b.CreateAnd(all_sound, sound(b, x));
+    for (Value* operand : operands.numbers) all_sound = b.CreateAnd(all_sound, is_sound(b, operand, order, sound));
     Value* any_born = b.getFalse();
     Value* number = is_number(&result) ? &result : b.CreateBitCast(&result, number_of(result));
     for (Value* x : scalars_of(b, number)) any_born = b.CreateOr(any_born, born(b, x));

@@ -276,6 +276,19 @@ TEST(Warnings, OfNansThatNobodyUses) {
   EXPECT_EQ(births_of("tl.store(y + i, tl.sin(v) + tl.exp(v) + tl.sqrt(-v) + tl.math.pow(v, 3.0) + v % 3.0)"), "");
 }
 
+// Cosine and sine of one angle share steps that only large angles take.
+TEST(Warnings, OfNansBehindStepsThatFewNumbersTake) {
+  for (int num_warps : {1, 4}) {
+    EXPECT_EQ(
+        births_of("a = tl.arange(0, 256) / -80.0\n    tl.store(y + i, tl.cos(a))\n    tl.store(y + 256 + i, tl.sin(a))",
+                  false, {.num_warps = num_warps}),
+        "");
+    EXPECT_EQ(births_of("a = v * 1e38 * 10\n    tl.store(y + i, tl.cos(a))\n    tl.store(y + 256 + i, tl.sin(a))",
+                        false, {.num_warps = num_warps}),
+              "9 NaN; 10 NaN; ");
+  }
+}
+
 TEST(Warnings, OfInfinitiesWhereTheyAreBorn) {
   for (const char* value :
        {"v / (v + 2)", "tl.exp(-v * 1000)", "tl.log(v + 2)", "v * -1e38 * 10", "v.to(tl.float16) * 60000",
