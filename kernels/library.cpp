@@ -137,6 +137,7 @@ LibraryKernel::Source LibraryKernel::source_of(std::string_view param) {
     return {Kind::Fixed, fixed_args_.size() - 1};
   }
   if (param == "rows_class") return {Kind::RowsClass};
+  if (param == "tokens_class") return {Kind::TokensClass};
   if (param == "m_class") return {Kind::RowClass};
   if (param == "batch_class") return {Kind::BatchClass};
   if (param == "partials_ptr") return {Kind::Partials};
@@ -168,6 +169,8 @@ Arg LibraryKernel::argument(const Source& source, const BoundCall& call, int num
       return value(call[source.operand]);
     case Source::Kind::RowsClass:
       return rows_class(num_sms, call);
+    case Source::Kind::TokensClass:
+      return integer(rows_class(num_sms, call.extent("tokens")));
     case Source::Kind::RowClass: {
       const int64_t m = call.extent("M");
       return integer(m <= 2 ? m : m <= 4 ? 4 : m <= 8 ? 8 : row_class(m));

@@ -27,7 +27,19 @@ class LibraryKernel {
 
   /// Where an argument comes from.
   struct Source {
-    enum class Kind { Fixed, Pointer, Stride, Extent, Value, RowsClass, RowClass, BatchClass, Partials, Counters };
+    enum class Kind {
+      Fixed,
+      Pointer,
+      Stride,
+      Extent,
+      Value,
+      RowsClass,
+      TokensClass,
+      RowClass,
+      BatchClass,
+      Partials,
+      Counters
+    };
     Kind kind;
     size_t operand = 0;  ///< of Extent: the dimension; of Fixed: the argument's number in fixed_args_
     size_t dim = 0;      ///< of Stride

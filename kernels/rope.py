@@ -13,24 +13,31 @@ import triton.language as tl
 
 def configs():
     found = []
-    for tokens, heads, warps in [(1, 8, 4), (1, 4, 4), (1, 16, 4), (2, 4, 4), (4, 1, 4), (1, 32, 8), (1, 2, 2), (1, 1, 1)]:
+    for tokens, heads, warps in [(1, 8, 4), (1, 4, 4), (1, 16, 4), (2, 4, 4), (1, 32, 8), (1, 2, 2), (1, 1, 1), (4, 1, 4), (2, 1, 1),
+                                 (4, 1, 1), (8, 1, 2), (16, 1, 4), (32, 1, 4), (2, 2, 1), (4, 2, 2), (8, 2, 4), (4, 4, 4), (2, 8, 4)]:
         found.append(triton.Config({"TOKENS": tokens, "HEADS": heads}, num_warps=warps))
     return found
 
 
 def fitting(configs, named_args, **kwargs):
-    kept = [c for c in configs if c.kwargs["HEADS"] <= named_args["heads"] and c.kwargs["TOKENS"] <= named_args["tokens"]]
-    return kept
+    """A thread has a pair to 16; one warp with less."""
+    kept = []
+    for config in configs:
+        pairs = config.kwargs["TOKENS"] * config.kwargs["HEADS"] * triton.next_power_of_2(named_args["half"])
+        fits = config.kwargs["HEADS"] <= named_args["heads"] and config.kwargs["TOKENS"] <= max(named_args["tokens"], 1)
+        if fits and pairs <= 512 * config.num_warps and (pairs >= 32 * config.num_warps or config.num_warps == 1):
+            kept.append(config)
+    return kept if len(kept) > 0 else [c for c in configs if c.kwargs["TOKENS"] * c.kwargs["HEADS"] == 1]
 
 
-@triton.autotune(configs=configs(), key=["heads", "half", "size"], prune_configs_by={"early_config_prune": fitting})
+@triton.autotune(configs=configs(), key=["tokens_class", "heads", "half", "size"], prune_configs_by={"early_config_prune": fitting})
 @triton.heuristics({"HALF": lambda args: triton.next_power_of_2(args["half"]),
-                    "REST": lambda args: triton.next_power_of_2(max(args["size"] - 2 * args["half"], 1)),
+                    "REST": lambda args: triton.next_power_of_2(args["size"] - 2 * args["half"]) if args["size"] > 2 * args["half"] else 0,
                     "WARPS": lambda args: args["num_warps"]})
 @triton.jit
 def rope(out_ptr, x_ptr, cos_ptr, sin_ptr, position_ptr, out_stride, out_stride_1, out_stride_2, x_stride, x_stride_1,
-         x_stride_2, cos_stride, sin_stride, tokens, heads, size, half, positions, INTERLEAVED: tl.constexpr, BACKWARD: tl.constexpr,
-         TOKENS: tl.constexpr, HEADS: tl.constexpr, HALF: tl.constexpr, REST: tl.constexpr, WARPS: tl.constexpr = 1):
+         x_stride_2, cos_stride, sin_stride, tokens, heads, size, half, positions, tokens_class, INTERLEAVED: tl.constexpr,
+         BACKWARD: tl.constexpr, TOKENS: tl.constexpr, HEADS: tl.constexpr, HALF: tl.constexpr, REST: tl.constexpr, WARPS: tl.constexpr = 1):
     token = (tl.program_id(0) * TOKENS + tl.arange(0, TOKENS))[:, None, None]
     i = tl.arange(0, HALF)[None, None, :]
     position = token
@@ -62,6 +69,7 @@ def rope(out_ptr, x_ptr, cos_ptr, sin_ptr, position_ptr, out_stride, out_stride_
             tl.debug_barrier()
         tl.store(out_head + first * out_stride_2, (a * cos - b * sin).to(out_ptr.dtype.element_ty), mask=mask)
         tl.store(out_head + second * out_stride_2, (b * cos + a * sin).to(out_ptr.dtype.element_ty), mask=mask)
-        rest = 2 * half + tl.arange(0, REST)[None, None, :]
-        others = (token < tokens) & (head < heads) & (rest < size)
-        tl.store(out_head + rest * out_stride_2, tl.load(x_head + rest * x_stride_2, mask=others), mask=others)
+        if REST > 0:
+            rest = 2 * half + tl.arange(0, REST)[None, None, :]
+            others = (token < tokens) & (head < heads) & (rest < size)
+            tl.store(out_head + rest * out_stride_2, tl.load(x_head + rest * x_stride_2, mask=others), mask=others)
