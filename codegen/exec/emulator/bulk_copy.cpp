@@ -125,13 +125,17 @@ Box box_of(uint32_t shared, uint64_t map, const uint32_t* coordinates, int rank,
   return box;
 }
 
-/// Where races are looked for: the rows of the array, as the thread's own accesses.
-void note_rows(Fiber& fiber, const Box& box, Access access) {
+/// Where races are looked for: the rows of the array, as the thread's own accesses. `stored`: the box's bytes, which it
+/// writes; as threads' stores are, they are compared with what stands there by as much as a store takes at most.
+void note_rows(Fiber& fiber, const Box& box, Access access, const uint8_t* stored = nullptr) {
   Races* races = this_worker->races();
   if (!races) return;
   for_each_row(box, access != Access::Read, [&](const Row& row) {
-    const uint32_t bytes = uint32_t(row.end - row.begin) * uint32_t(box.map->element_bytes);
-    if (bytes) races->global(fiber, row.address, bytes, access, box.where, nullptr);
+    const uint32_t element = uint32_t(box.map->element_bytes), bytes = uint32_t(row.end - row.begin) * element;
+    const uint8_t* from = stored ? stored + row.number * box.map->row_bytes() + uint32_t(row.begin) * element : nullptr;
+    const uint32_t step = stored ? kChunk : bytes;
+    for (uint32_t at = 0; at < bytes; at += step)
+      races->global(fiber, row.address + at, std::min(step, bytes - at), access, box.where, from ? from + at : nullptr);
   });
 }
 
@@ -262,7 +266,7 @@ void write_array(const Program& program, const BulkStore& store) {
   MemoryOrder order;
   order.strong = store.combine.has_value();
   fiber.order = order.bits();
-  note_rows(fiber, store, store.combine ? Access::Atomic : Access::Write);
+  note_rows(fiber, store, store.combine ? Access::Atomic : Access::Write, store.combine ? nullptr : store.data.data());
   fiber.order = 0;
   const int64_t size = store.map->element_bytes;
   for_each_row(store, true, [&](const Row& row) {

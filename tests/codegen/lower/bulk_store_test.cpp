@@ -109,7 +109,7 @@ import triton
 import triton.language as tl
 
 @triton.jit
-def few(c_ptr, a_ptr, b_ptr, n, HOW: tl.constexpr):
+def few(c_ptr, a_ptr, b_ptr, n, HOW: tl.constexpr, PLUS: tl.constexpr = 0):
     i = tl.arange(0, 64)
     at = i[:, None] * 64 + i[None, :]
     acc = tl.zeros((64, 64), tl.float32)
@@ -121,7 +121,7 @@ def few(c_ptr, a_ptr, b_ptr, n, HOW: tl.constexpr):
             acc = tl.dot(tl.load(a_ptr + at), tl.load(b_ptr + at))
     else:
         acc = tl.dot(tl.load(a_ptr + at), tl.load(b_ptr + at))
-    tl.store(c_ptr + at, acc)
+    tl.store(c_ptr + at, acc + PLUS * tl.program_id(0))
 )";
 
 // A program that multiplies once has nothing to do beside its stores.
@@ -139,6 +139,20 @@ TEST(BulkStore, ThreadsStoreWhereNoLoopMultiplies) {
     EXPECT_EQ(last(how, 0).by, "stores by threads") << how;
     EXPECT_EQ(last(how, 0).why_not, "no loop multiplies beside the program") << how;
     EXPECT_EQ(last(how, 2).by, "bulk stores") << how << ": " << last(how, 2).why_not;
+  }
+}
+
+// Two programs that store the same are no race, as where threads store it.
+TEST(BulkStore, OfWhatStandsThereAreNoRace) {
+  const Kernel kernel = Program::parse(kFewProducts, "few.py").kernel("few");
+  auto device = make_emulator({.check_races = true});
+  Buffer a(*device, std::vector<float16>(8192, float16(1.0f))), b(*device, std::vector<float16>(8192, float16(0.5f)));
+  for (const auto& [plus, found] : {std::pair{0, "no error"}, {1, "nothing orders the two programs"}}) {
+    const LaunchOptions options{.constexprs = {{"HOW", "loop"}, {"PLUS", plus}}, .num_warps = 4};
+    Buffer c(*device, std::vector<float>(4096));
+    EXPECT_CONTAINS(
+        error_of([&] { kernel.launch(*device, {2}, options, c.as<float>(), a.as<float16>(), b.as<float16>(), 2); }),
+        found);
   }
 }
 
