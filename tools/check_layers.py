@@ -19,8 +19,10 @@ import tempfile
 
 ORDER = [["runtime"], ["codegen"], ["dsl"], ["kernels"], ["bindings"], ["tools"], ["tutorials", "bench"], ["tests"]]
 CODEGEN = [["ir", "layout", "target"], ["product"], ["analysis"], ["explain"], ["passes", "pipeline"], ["lower"], ["exec"]]
+# Rooms of codegen/exec/emulator/. The first ones are built without LLVM too.
+EMULATOR = [["interpreter", "hardware", "ptx", "launch", "races"], ["code", "warnings"]]
 PRODUCT_INTERFACE = {"plan.h", "operands.h", "operands.cpp", "instruction.h", "instruction.cpp"}
-# Third-party headers by prefix, and the folders that may name them.
+# Third-party headers by prefix, the folders that may name them, and folders in these that may not.
 ALLOWED = {
     "llvm": ["codegen/lower", "codegen/exec"],
     "llvm-c": [],
@@ -42,6 +44,7 @@ PUBLIC = ["dsl/tegula.h", "dsl/debug.h", "dsl/kernel_list.h", "dsl/package_write
 EVERYWHERE = "dsl/tegula.h"
 SLOW = {"algorithm", "chrono", "deque", "filesystem", "fstream", "iostream", "map", "mutex", "random", "ranges", "regex",
         "sstream", "thread", "unordered_map"}
+FORBIDDEN = {"llvm": [f"codegen/exec/emulator/{room}" for room in EMULATOR[0]]}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SUFFIXES = {".h", ".cpp", ".def"}
 
@@ -50,6 +53,10 @@ def includes(path):
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if match := INCLUDE.match(line):
             yield number, match.group(1) == '"', match.group(2)
+
+
+def is_within(folder, folders):
+    return any(folder == f or folder.startswith(f + "/") for f in folders)
 
 
 def rank(order, name):
@@ -63,8 +70,10 @@ def check_file(path, root):
     for line, quoted, target in includes(path):
         for prefix, folders in ALLOWED.items():
             if target.startswith(prefix + "/") or target == prefix + ".h":
-                if not any(folder == f or folder.startswith(f + "/") for f in folders):
+                if not is_within(folder, folders):
                     yield line, f"<{target}> belongs in {' and '.join(folders) or 'no folder of the project'}"
+                elif is_within(folder, FORBIDDEN.get(prefix, [])):
+                    yield line, f"<{target}> does not belong in {folder}, which is built without it too"
         there = pathlib.PurePosixPath(target).parts
         theirs = rank(ORDER, there[0])
         if not quoted or theirs is None:
@@ -82,6 +91,14 @@ def check_file(path, root):
             elif theirs is not None and theirs > ours:
                 yield line, f'codegen/{parts[1]}/ must not include "{target}": the order is ' + " <- ".join(
                     ", ".join(names) for names in CODEGEN)
+        emulator = ("codegen", "exec", "emulator")
+        if parts[:3] == there[:3] == emulator and len(parts) > 4 and len(there) > 4:
+            ours, theirs = rank(EMULATOR, parts[3]), rank(EMULATOR, there[3])
+            if ours is None:
+                yield line, f"{folder}/ has no place in the order of the emulator's rooms"
+            elif theirs is not None and theirs > ours:
+                yield line, f'{folder}/ must not include "{target}": the order is ' + " <- ".join(
+                    ", ".join(names) for names in EMULATOR)
 
 
 def outer_includes(root, names):
@@ -137,6 +154,10 @@ PLANTED = [
     ("dsl/tegula.h", "#include <mutex>", "is to compile quickly"),
     ("runtime/package/package.h", "#include <filesystem>", None),
     ("codegen/exec/a.cpp", '#include <llvm/IR/Module.h>\n#include "codegen/lower/hw.h"', None),
+    ("codegen/exec/emulator/launch/a.cpp", "#include <llvm/IR/Module.h>", "which is built without it too"),
+    ("codegen/exec/emulator/ptx/a.cpp", '#include "codegen/exec/emulator/code/jit.h"', "emulator/ptx/ must not include"),
+    ("codegen/exec/emulator/novel/a.cpp", '#include "codegen/exec/emulator/ptx/ptx.h"', "has no place in the order of the emulator's"),
+    ("codegen/exec/emulator/code/a.cpp", '#include <llvm/IR/Module.h>\n#include "codegen/exec/emulator/ptx/ptx.h"', None),
     ("dsl/language/a.cpp", "#include <boost/spirit/home/x3.hpp>", None),
     ("codegen/compile.cpp", '#include "codegen/exec/emulator.h"', None),
     ("codegen/passes/b.cpp", '#include "codegen/compile.h"', None),

@@ -20,13 +20,13 @@
 #include <string_view>
 
 #include "codegen/exec/fatal_errors.h"
-#include "codegen/exec/fold_offsets.h"
-#include "codegen/exec/join_pieces.h"
-#include "codegen/exec/narrow_offsets.h"
-#include "codegen/exec/own_registers.h"
-#include "codegen/exec/share_operands.h"
-#include "codegen/exec/share_values.h"
-#include "codegen/exec/short_divisions.h"
+#include "codegen/exec/llvm/fold_offsets.h"
+#include "codegen/exec/llvm/join_pieces.h"
+#include "codegen/exec/llvm/narrow_offsets.h"
+#include "codegen/exec/llvm/own_registers.h"
+#include "codegen/exec/llvm/share_operands.h"
+#include "codegen/exec/llvm/share_values.h"
+#include "codegen/exec/llvm/short_divisions.h"
 #include "runtime/base/check.h"
 
 namespace tegula {

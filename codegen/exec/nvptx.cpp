@@ -13,8 +13,8 @@
 #include <functional>
 #include <map>
 
+#include "codegen/exec/llvm/uniform_bytes.h"
 #include "codegen/exec/nvptx_intrinsics.h"
-#include "codegen/exec/uniform_bytes.h"
 #include "codegen/lower/asm_block.h"
 #include "codegen/lower/hw.h"
 #include "runtime/base/check.h"

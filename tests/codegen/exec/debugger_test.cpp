@@ -10,7 +10,7 @@
 #include "dsl/debug.h"
 #include "dsl/program.h"
 #include "runtime/base/error.h"
-#include "tests/codegen/exec/emulator_kernels.h"
+#include "tests/codegen/exec/emulator/emulator_kernels.h"
 
 namespace tegula {
 namespace {

@@ -2,7 +2,7 @@
 // Races with what threads load that hold copies of an element: none where only its owner's store follows from it.
 #include "codegen/exec/emulator.h"
 #include "dsl/program.h"
-#include "tests/codegen/exec/emulator_kernels.h"
+#include "tests/codegen/exec/emulator/emulator_kernels.h"
 
 namespace tegula {
 namespace {

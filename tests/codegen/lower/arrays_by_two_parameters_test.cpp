@@ -3,7 +3,7 @@
 #include "dsl/tegula.h"
 #include "runtime/base/float16.h"
 #include "tests/checks_off.h"
-#include "tests/codegen/exec/emulator_kernels.h"
+#include "tests/codegen/exec/emulator/emulator_kernels.h"
 
 namespace tegula {
 namespace {

@@ -2,7 +2,7 @@
 // Asynchronous copies on the emulator: each is done as late as the waits allow.
 #include "codegen/compile.h"
 #include "codegen/ir/reader.h"
-#include "tests/codegen/exec/emulator_kernels.h"
+#include "tests/codegen/exec/emulator/emulator_kernels.h"
 
 namespace tegula {
 namespace {

@@ -3,7 +3,7 @@
 // and the assembler of their PTX. A box has 16 x 8 words of an array of 64 x 64, no swizzle unless the map has one.
 #include "codegen/exec/generate.h"
 #include "tests/assembler.h"
-#include "tests/codegen/exec/emulator_kernels.h"
+#include "tests/codegen/exec/emulator/emulator_kernels.h"
 
 namespace tegula {
 namespace {

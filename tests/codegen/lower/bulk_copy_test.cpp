@@ -16,7 +16,7 @@
 #include "runtime/base/float16.h"
 #include "tests/assembler.h"
 #include "tests/checks_off.h"
-#include "tests/codegen/exec/emulator_kernels.h"
+#include "tests/codegen/exec/emulator/emulator_kernels.h"
 #include "tests/codegen/passes/laid_out_kernels.h"
 
 namespace tegula {

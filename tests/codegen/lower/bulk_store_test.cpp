@@ -8,7 +8,7 @@
 #include "runtime/base/float16.h"
 #include "tests/assembler.h"
 #include "tests/checks_off.h"
-#include "tests/codegen/exec/emulator_kernels.h"
+#include "tests/codegen/exec/emulator/emulator_kernels.h"
 
 namespace tegula {
 namespace {

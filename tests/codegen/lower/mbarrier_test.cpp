@@ -9,7 +9,7 @@
 #include "codegen/exec/generate.h"
 #include "codegen/target/target.h"
 #include "tests/assembler.h"
-#include "tests/codegen/exec/emulator_kernels.h"
+#include "tests/codegen/exec/emulator/emulator_kernels.h"
 
 namespace tegula {
 namespace {

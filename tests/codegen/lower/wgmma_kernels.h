@@ -10,7 +10,7 @@
 #include "codegen/target/target.h"
 #include "dsl/tegula.h"
 #include "runtime/base/float16.h"
-#include "tests/codegen/exec/emulator_kernels.h"
+#include "tests/codegen/exec/emulator/emulator_kernels.h"
 
 namespace tegula {
 

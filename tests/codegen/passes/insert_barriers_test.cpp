@@ -14,7 +14,7 @@
 #include "codegen/passes/passes.h"
 #include "dsl/tegula.h"
 #include "runtime/base/float16.h"
-#include "tests/codegen/exec/emulator_kernels.h"
+#include "tests/codegen/exec/emulator/emulator_kernels.h"
 #include "tests/codegen/passes/laid_out_kernels.h"
 
 namespace tegula {

@@ -20,7 +20,7 @@
 #include "codegen/ir/printer.h"
 #include "codegen/passes/passes.h"
 #include "runtime/base/float16.h"
-#include "tests/codegen/exec/emulator_kernels.h"
+#include "tests/codegen/exec/emulator/emulator_kernels.h"
 #include "tests/codegen/passes/laid_out_kernels.h"
 #include "tests/codegen/passes/tile_evaluator.h"
 #include "tests/random_count.h"

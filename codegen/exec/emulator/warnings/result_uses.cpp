@@ -1,0 +1,115 @@
+#include "codegen/exec/emulator/warnings/result_uses.h"
+
+#include <llvm/IR/InstrTypes.h>
+#include <llvm/IR/Instructions.h>
+#include <llvm/IR/PatternMatch.h>
+
+#include "codegen/exec/emulator/code/link_bodies.h"
+#include "codegen/lower/hw.h"
+
+namespace tegula::emulator {
+
+namespace {
+
+using llvm::Instruction;
+using llvm::Value;
+using Conditions = decltype(ResultUse::conditions);
+
+class Uses {
+ public:
+  Uses(Instruction& result, const Value* bounded) : result_(result), bounded_(bounded) {}
+
+  std::vector<ResultUse> all() {
+    follow(result_, {});
+    if (certain_) return {{&result_, {}}};
+    return std::move(uses_);
+  }
+
+ private:
+  static constexpr int kMostSteps = 512;
+  static constexpr size_t kMostUses = 64;
+
+  void follow(Instruction& value, const Conditions& conditions) {
+    for (const llvm::Use& use : value.uses()) {
+      if (certain_) return;
+      if (++steps_ > kMostSteps) return void(certain_ = true);
+      visit(use, conditions);
+    }
+  }
+
+  void visit(const llvm::Use& use, const Conditions& conditions) {
+    auto& user = *llvm::cast<Instruction>(use.getUser());
+    if (auto* phi = llvm::dyn_cast<llvm::PHINode>(&user))
+      return add(*phi->getIncomingBlock(use)->getTerminator(), conditions);
+    if (auto* select = llvm::dyn_cast<llvm::SelectInst>(&user)) {
+      Conditions more = conditions;
+      if (use.getOperandNo() > 0) require(more, select->getCondition(), use.getOperandNo() == 1);
+      return follow(user, more);
+    }
+    if (const auto* op = llvm::dyn_cast<llvm::BinaryOperator>(&user); op && user.getType()->isIntegerTy(1)) {
+      Conditions more = conditions;
+      Value* other = op->getOperand(1 - use.getOperandNo());
+      if (op->getOpcode() == Instruction::And) require(more, other, true);
+      if (op->getOpcode() == Instruction::Or) require(more, other, false);
+      return follow(user, more);
+    }
+    if (auto* call = llvm::dyn_cast<llvm::CallInst>(&user)) return visit_call(*call, use, conditions);
+    if (user.isTerminator() || user.mayReadOrWriteMemory()) return add(user, conditions);
+    follow(user, conditions);
+  }
+
+  void visit_call(llvm::CallInst& call, const llvm::Use& use, const Conditions& conditions) {
+    const llvm::Function* callee = call.getCalledFunction();
+    if (callee && callee->getName().starts_with(kBodyPrefix)) return;  // a check
+    if (!call.mayReadOrWriteMemory() && !call.isConvergent()) return follow(call, conditions);
+    if (!callee || !callee->getName().starts_with(lower::kHwPrefix)) return add(call, conditions);
+    const llvm::StringRef row = callee->getName().drop_front(lower::kHwPrefix.size());
+    // What a thread looks up with it, alone.
+    const bool is_place =
+        row.starts_with("ld_shared") ? use.getOperandNo() == 0 : row.starts_with("shfl_idx") && use.getOperandNo() == 1;
+    if (is_place) return follow(call, conditions);
+    // A load gives the operands between its pointer and its predicate where that does not hold.
+    const bool other = row.starts_with("ld_global") && use.getOperandNo() > 0 && !use->getType()->isIntegerTy(1);
+    Conditions more = conditions;
+    for (Value* predicate : call.args())
+      if (predicate->getType()->isIntegerTy(1) && predicate != use.get()) require(more, predicate, !other);
+    if (other) return follow(call, more);
+    add(call, more);
+  }
+
+  /// Adds that `condition`, or each of those that it joins, is so.
+  void require(Conditions& conditions, Value* condition, bool holds) {
+    using namespace llvm::PatternMatch;
+    Value *left, *right;
+    if (holds ? match(condition, m_LogicalAnd(m_Value(left), m_Value(right)))
+              : match(condition, m_LogicalOr(m_Value(left), m_Value(right)))) {
+      require(conditions, left, holds);
+      return require(conditions, right, holds);
+    }
+    if (condition->getType()->isVectorTy() || match(condition, m_SpecificInt(holds))) return;
+    if (const auto* compared = llvm::dyn_cast<llvm::ICmpInst>(condition))
+      if (compared->isUnsigned() && compared->getOperand(0) == bounded_ &&
+          llvm::isa<llvm::Constant>(compared->getOperand(1)))
+        return;
+    conditions.push_back({condition, holds});
+  }
+
+  void add(Instruction& at, const Conditions& conditions) {
+    if ((conditions.empty() && at.getParent() == result_.getParent()) || uses_.size() == kMostUses)
+      certain_ = true;
+    else
+      uses_.push_back({&at, conditions});
+  }
+
+  Instruction& result_;
+  const Value* bounded_;
+  int steps_ = 0;
+  bool certain_ = false;
+  std::vector<ResultUse> uses_;
+};
+
+}  // namespace
+
+std::vector<ResultUse> uses_of_result(Instruction& result, const Value* bounded) { return Uses(result, bounded).all(); }
+
+}  // namespace tegula::emulator

@@ -1,0 +1,44 @@
+#include "codegen/exec/emulator/warnings/warning_calls.h"
+
+#include <llvm/IR/DebugInfoMetadata.h>
+#include <llvm/IR/Module.h>
+
+#include "codegen/exec/emulator/code/link_bodies.h"
+#include "codegen/exec/emulator/warnings/result_uses.h"
+
+namespace tegula::emulator {
+
+WarningCalls::WarningCalls(llvm::Module& module, JitKernel& kernel) : kernel_(kernel) {
+  llvm::LLVMContext& context = module.getContext();
+  llvm::Type* i32 = llvm::Type::getInt32Ty(context);
+  warn_ = module.getOrInsertFunction(kWarnName,
+                                     llvm::FunctionType::get(llvm::Type::getVoidTy(context), {i32, i32, i32}, false));
+}
+
+std::optional<uint32_t> WarningCalls::place_of(const llvm::Instruction& i) {
+  const Loc loc = loc_of(i);
+  if (!loc) return std::nullopt;
+  const auto [known, is_new] = places_.try_emplace(i.getDebugLoc().get(), uint32_t(kernel_.places.size()));
+  if (is_new) kernel_.places.push_back({"arithmetic", loc});
+  return known->second;
+}
+
+void WarningCalls::warn(llvm::IRBuilder<>& b, llvm::Value* condition, Warning what, uint32_t place) {
+  b.CreateCall(warn_, {b.CreateZExt(condition, b.getInt32Ty()), b.getInt32(uint32_t(what)), b.getInt32(place)});
+}
+
+void WarningCalls::warn_of_result(llvm::Instruction& i, llvm::Value* wrong, Warning what, const llvm::Value* bounded) {
+  const auto place = place_of(i);
+  if (!place) return;
+  for (const ResultUse& use : uses_of_result(i, bounded)) {
+    llvm::Instruction* at = use.at;
+    auto* known = llvm::dyn_cast<llvm::Instruction>(wrong);
+    if (at == &i && known && known->getParent() == i.getParent() && i.comesBefore(known)) at = known->getNextNode();
+    llvm::IRBuilder<> b(at);
+    llvm::Value* condition = wrong;
+    for (auto [other, holds] : use.conditions) condition = b.CreateAnd(condition, holds ? other : b.CreateNot(other));
+    warn(b, condition, what, *place);
+  }
+}
+
+}  // namespace tegula::emulator

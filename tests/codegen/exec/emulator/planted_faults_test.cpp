@@ -1,0 +1,115 @@
+// label: device
+// The faults of planted_faults.txt, one test a kind: each is found, in the lines that are marked.
+#include <fstream>
+#include <sstream>
+
+#include "dsl/program.h"
+#include "runtime/base/float16.h"
+#include "runtime/base/messages.h"
+#include "tests/codegen/exec/emulator/emulator_kernels.h"
+
+namespace tegula {
+namespace {
+
+struct Planted {
+  std::string kind, what, body;
+  std::map<std::string, int> options = {{"programs", 1}, {"warps", 4}, {"ctas", 1}, {"steps", 0}};
+  std::vector<int> lines = {};          ///< of the kernel's file, that the message names
+  std::vector<std::string> words = {};  ///< that are in it
+};
+
+constexpr const char* kHead =
+    "import triton\nimport triton.language as tl\n@triton.jit\ndef kernel(x, y, z, u, h, n):\n"
+    "    i = tl.arange(0, 256)\n    pid = tl.program_id(0)\n";
+constexpr int kHeadLines = 6;
+
+std::string trimmed(const std::string& text) {
+  const size_t begin = text.find_first_not_of(' ');
+  return begin == text.npos ? "" : text.substr(begin, text.find_last_not_of(' ') - begin + 1);
+}
+
+Planted begin_case(const std::string& line) {
+  std::istringstream parts(line.substr(4));
+  std::string kind, what, options;
+  std::getline(parts, kind, '|'), std::getline(parts, what, '|'), std::getline(parts, options);
+  Planted c{trimmed(kind), trimmed(what), ""};
+  std::istringstream words(options);
+  for (std::string word; words >> word;)
+    c.options.at(word.substr(0, word.find('='))) = std::stoi(word.substr(word.find('=') + 1));
+  return c;
+}
+
+std::vector<Planted> cases_of(const std::string& kind) {
+  std::ifstream in(TEGULA_SOURCE_DIR "/tests/codegen/exec/emulator/planted_faults.txt");
+  std::vector<Planted> all;
+  int number = 0;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("--- ")) {
+      all.push_back(begin_case(line));
+      number = kHeadLines;
+    } else if (!all.empty() && !line.empty()) {
+      ++number;
+      all.back().body += "    " + line + "\n";
+      if (const size_t mark = line.find("#!"); mark != line.npos) {
+        all.back().lines.push_back(number);
+        all.back().words.push_back(trimmed(line.substr(mark + 2)));
+      }
+    }
+  }
+  std::erase_if(all, [&](const Planted& c) { return c.kind != kind; });
+  return all;
+}
+
+/// The error of the launch, or what it warned of.
+std::string found_in(const Planted& c) {
+  auto device = make_emulator({.check_races = true, .limit_steps = uint64_t(c.options.at("steps"))});
+  std::vector<int32_t> numbers(512);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  Array<int32_t> x(*device, numbers), y(*device, 512);
+  Array<int16_t> h(*device, 4096);
+  const uint64_t u = device->allocate(2048);
+  const auto pointer = [](uint64_t address) { return reinterpret_cast<int32_t*>(address); };
+  std::string warnings;
+  const MessageHandler before =
+      set_message_handler([&](MessageKind, std::string_view text) { warnings += std::string(text) + "\n"; });
+  const std::string error = error_of([&] {
+    Program::parse(kHead + c.body, "k.py")
+        .kernel("kernel")
+        .launch(*device, {unsigned(c.options.at("programs"))},
+                {.num_warps = c.options.at("warps"), .num_ctas = c.options.at("ctas")}, pointer(x.address()),
+                pointer(y.address()), pointer(x.address()), pointer(u), reinterpret_cast<float16*>(h.address()), 65536);
+  });
+  set_message_handler(before);
+  device->free(u);
+  return error == "no error" ? warnings : error;
+}
+
+void expect_found(const std::string& kind, size_t at_least) {
+  const std::vector<Planted> cases = cases_of(kind);
+  EXPECT_GE(cases.size(), at_least);
+  size_t all_found = 0;
+  for (const Planted& c : cases) {
+    SCOPED_TRACE(c.what + "\n" + c.body);
+    ASSERT_FALSE(c.lines.empty());
+    const std::string found = found_in(c);
+    bool missed = false;
+    const auto expect = [&](const std::string& part) {
+      missed |= found.find(part) == found.npos;
+      EXPECT_CONTAINS(found, part);
+    };
+    for (int line : c.lines) expect(fmt::format("k.py:{}:", line));
+    for (const std::string& words : c.words) expect(words);
+    all_found += !missed;
+  }
+  tell_planted(all_found, cases.size());
+}
+
+TEST(PlantedFaults, Races) { expect_found("race", 65); }
+TEST(PlantedFaults, UnwrittenMemory) { expect_found("unwritten", 23); }
+TEST(PlantedFaults, Bounds) { expect_found("bounds", 27); }
+TEST(PlantedFaults, ProgramsWithoutEnd) { expect_found("endless", 10); }
+TEST(PlantedFaults, Overflow) { expect_found("overflow", 12); }
+TEST(PlantedFaults, Arithmetic) { expect_found("arithmetic", 13); }
+
+}  // namespace
+}  // namespace tegula
