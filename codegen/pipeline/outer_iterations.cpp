@@ -156,15 +156,21 @@ void OuterIterations::carry_scalars() {
     for (Value* v : scalars) out.push_back(replay(v));
     return out;
   };
+  // `steps` behind an iteration that there is, or that itself where the loop ends before: of an iteration that there is
+  // not, a divisor may be 0 or a shift too wide.
+  auto existing = [&](Value* number, int64_t steps) {
+    Value *later = number, *far = wide(build, number), *far_step = wide(build, step);
+    for (int64_t n = 0; n < steps; ++n) later = build.add(later, step), far = build.add(far, far_step);
+    return build.select(within_loop(build, loop_, far), later, number);
+  };
   build.set_before(&loop_);
   first_exists_ = within_loop(build, loop_, lower);
-  const std::vector<Value*> first = scalars_of(lower), second = scalars_of(build.add(lower, step));
+  const std::vector<Value*> first = scalars_of(lower), second = scalars_of(existing(lower, 1));
   std::vector<Value*> now, next;
   for (Value* v : first) now.push_back(carry(loop_, v));
   for (Value* v : second) next.push_back(carry(loop_, v));
   build.set_after(&inner_);
-  Value* next_number = build.add(outer_number, step);
-  const std::vector<Value*> after_next = scalars_of(build.add(next_number, step));
+  const std::vector<Value*> after_next = scalars_of(existing(outer_number, 2));
   ValueMap known;
   for (size_t i = 0; i < scalars.size(); ++i) known[scalars[i]] = now[i];
   replace_uses(body, known);

@@ -2,7 +2,6 @@
 
 #include <llvm/ADT/SetVector.h>
 #include <llvm/IR/Constants.h>
-#include <llvm/IR/Dominators.h>
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Module.h>
 #include <llvm/Transforms/Utils/SSAUpdater.h>
@@ -105,8 +104,7 @@ class BirthChecks {
     // Collected first, as checks use the numbers as well; what is cut off of a long operation is a result of its own.
     std::vector<std::pair<Instruction*, Operands>> found;
     for (size_t n = 0; n < results.size(); ++n) found.push_back({results[n], operands_of(*results[n], results)});
-    const llvm::DominatorTree order(f);
-    for (auto& [result, operands] : found) check(*result, operands, order);
+    for (auto& [result, operands] : found) check(*result, operands, calls_.order_of(f));
   }
 
  private:

@@ -4,6 +4,8 @@
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/PatternMatch.h>
 
+#include <algorithm>
+
 #include "codegen/exec/emulator/code/link_bodies.h"
 #include "codegen/lower/hw.h"
 
@@ -17,7 +19,8 @@ using Conditions = decltype(ResultUse::conditions);
 
 class Uses {
  public:
-  Uses(Instruction& result, const Value* bounded) : result_(result), bounded_(bounded) {}
+  Uses(Instruction& result, const Value* bounded, const llvm::DominatorTree& order)
+      : result_(result), bounded_(bounded), order_(order) {}
 
   std::vector<ResultUse> all() {
     follow(result_, {});
@@ -39,8 +42,7 @@ class Uses {
 
   void visit(const llvm::Use& use, const Conditions& conditions) {
     auto& user = *llvm::cast<Instruction>(use.getUser());
-    if (auto* phi = llvm::dyn_cast<llvm::PHINode>(&user))
-      return add(*phi->getIncomingBlock(use)->getTerminator(), conditions);
+    if (auto* phi = llvm::dyn_cast<llvm::PHINode>(&user)) return visit_phi(*phi, use, conditions);
     if (auto* select = llvm::dyn_cast<llvm::SelectInst>(&user)) {
       Conditions more = conditions;
       if (use.getOperandNo() > 0) require(more, select->getCondition(), use.getOperandNo() == 1);
@@ -56,6 +58,42 @@ class Uses {
     if (auto* call = llvm::dyn_cast<llvm::CallInst>(&user)) return visit_call(*call, use, conditions);
     if (user.isTerminator() || user.mayReadOrWriteMemory()) return add(user, conditions);
     follow(user, conditions);
+  }
+
+  /// It is handed on where the block's end goes that way, and of what a loop carries where an iteration begins.
+  void visit_phi(llvm::PHINode& phi, const llvm::Use& use, const Conditions& conditions) {
+    llvm::BasicBlock* from = phi.getIncomingBlock(use);
+    Instruction& end = *from->getTerminator();
+    Conditions more = conditions;
+    if (const auto* branch = as_choice(end))
+      require(more, branch->getCondition(), branch->getSuccessor(0) == phi.getParent());
+    llvm::BasicBlock* way = only_way_to_users(phi);
+    if (way && uses_.size() < kMostUses)
+      uses_.push_back({&*way->getFirstInsertionPt(), more, &phi, from});
+    else
+      add(end, more);
+  }
+
+  static llvm::BranchInst* as_choice(Instruction& end) {
+    auto* branch = llvm::dyn_cast<llvm::BranchInst>(&end);
+    const bool chooses = branch && branch->isConditional() && branch->getSuccessor(0) != branch->getSuccessor(1);
+    return chooses ? branch : nullptr;
+  }
+
+  /// The block behind that of the number which all its users lie behind; null: there is none.
+  llvm::BasicBlock* only_way_to_users(llvm::PHINode& phi) const {
+    llvm::BranchInst* branch = as_choice(*phi.getParent()->getTerminator());
+    if (!branch) return nullptr;
+    for (llvm::BasicBlock* way : branch->successors()) {
+      const bool leads_only_there = way->getSinglePredecessor() == phi.getParent();
+      if (leads_only_there && std::all_of(phi.use_begin(), phi.use_end(), [&](const llvm::Use& use) {
+            const auto* to = llvm::dyn_cast<llvm::PHINode>(use.getUser());
+            return order_.dominates(
+                way, to ? to->getIncomingBlock(use) : llvm::cast<Instruction>(use.getUser())->getParent());
+          }))
+        return way;
+    }
+    return nullptr;
   }
 
   void visit_call(llvm::CallInst& call, const llvm::Use& use, const Conditions& conditions) {
@@ -103,6 +141,7 @@ class Uses {
 
   Instruction& result_;
   const Value* bounded_;
+  const llvm::DominatorTree& order_;
   int steps_ = 0;
   bool certain_ = false;
   std::vector<ResultUse> uses_;
@@ -110,6 +149,8 @@ class Uses {
 
 }  // namespace
 
-std::vector<ResultUse> uses_of_result(Instruction& result, const Value* bounded) { return Uses(result, bounded).all(); }
+std::vector<ResultUse> uses_of_result(Instruction& result, const Value* bounded, const llvm::DominatorTree& order) {
+  return Uses(result, bounded, order).all();
+}
 
 }  // namespace tegula::emulator

@@ -30,15 +30,27 @@ void WarningCalls::warn(llvm::IRBuilder<>& b, llvm::Value* condition, Warning wh
 void WarningCalls::warn_of_result(llvm::Instruction& i, llvm::Value* wrong, Warning what, const llvm::Value* bounded) {
   const auto place = place_of(i);
   if (!place) return;
-  for (const ResultUse& use : uses_of_result(i, bounded)) {
-    llvm::Instruction* at = use.at;
+  for (const ResultUse& use : uses_of_result(i, bounded, order_of(*i.getFunction()))) {
+    llvm::Instruction* at = use.from ? use.from->getTerminator() : use.at;
     auto* known = llvm::dyn_cast<llvm::Instruction>(wrong);
     if (at == &i && known && known->getParent() == i.getParent() && i.comesBefore(known)) at = known->getNextNode();
     llvm::IRBuilder<> b(at);
     llvm::Value* condition = wrong;
     for (auto [other, holds] : use.conditions) condition = b.CreateAnd(condition, holds ? other : b.CreateNot(other));
+    if (use.from) {
+      b.SetInsertPoint(use.by);
+      llvm::PHINode* taken = b.CreatePHI(b.getInt1Ty(), use.by->getNumIncomingValues());
+      for (llvm::BasicBlock* from : use.by->blocks())
+        taken->addIncoming(from == use.from ? condition : b.getFalse(), from);
+      condition = taken;
+      b.SetInsertPoint(use.at);
+    }
     warn(b, condition, what, *place);
   }
+}
+
+const llvm::DominatorTree& WarningCalls::order_of(llvm::Function& f) {
+  return orders_.try_emplace(&f, f).first->second;
 }
 
 }  // namespace tegula::emulator

@@ -1,6 +1,7 @@
 // Calls in generated code that warn of what it computes.
 #pragma once
 
+#include <llvm/IR/Dominators.h>
 #include <llvm/IR/IRBuilder.h>
 
 #include <cstdint>
@@ -16,6 +17,7 @@ class Module;
 
 namespace tegula::emulator {
 
+/// What it adds leaves the function's blocks as they are.
 class WarningCalls {
  public:
   /// Notes places in `kernel`.
@@ -28,10 +30,14 @@ class WarningCalls {
   /// Warns wherever the result of the instruction is used (result_uses.h), if `wrong`, which is known behind it.
   void warn_of_result(llvm::Instruction& i, llvm::Value* wrong, Warning what, const llvm::Value* bounded = nullptr);
 
+  /// Which blocks lie behind which.
+  const llvm::DominatorTree& order_of(llvm::Function& f);
+
  private:
   JitKernel& kernel_;
   llvm::FunctionCallee warn_;
   std::map<const void*, uint32_t> places_;  ///< by LLVM's debug locations
+  std::map<const llvm::Function*, llvm::DominatorTree> orders_;
 };
 
 }  // namespace tegula::emulator

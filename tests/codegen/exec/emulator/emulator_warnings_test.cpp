@@ -11,7 +11,7 @@ namespace {
 std::string warnings_of(const std::string& body, int n, bool nans = false) {
   auto device = make_emulator({.check_races = true, .check_nans = nans});
   Array<int32_t> x(*device, std::vector<int32_t>(256, 1));
-  Array<float> y(*device, iota(256));
+  Array<float> y(*device, iota(4096));
   std::string warnings;
   const MessageHandler before =
       set_message_handler([&](MessageKind, std::string_view text) { warnings += std::string(text) + "\n"; });
@@ -216,6 +216,26 @@ TEST(Warnings, OfResultsThatAreUsed) {
     else
       EXPECT_EQ(found, "");
   }
+}
+
+// Loads of the next tiles are issued ahead, also where there are no more; and of a program without tiles.
+TEST(Warnings, OfTilesThatThereAre) {
+  const auto product = [](const char* tile) {
+    return fmt::format(
+        "m = tl.arange(0, 16)\n    for t in range(tl.program_id(0), n, tl.num_programs(0)):\n        u = {}\n"
+        "        acc = tl.zeros((16, 16), tl.float32)\n        for k in range(0, 64, 16):\n"
+        "            a = tl.load(y + ((u & 1) * 16 + m)[:, None] * 64 + k + m).to(tl.float16)\n"
+        "            acc = tl.dot(a, a, acc)\n        tl.store(y + 3072 + m[:, None] * 16 + m, acc)",
+        tile);
+  };
+  for (int tiles : {0, 1, 2}) {
+    SCOPED_TRACE(tiles);
+    for (const char* tile : {"t % (n - t)", "(8 >> (31 - n + t)) * 0 + t", "tl.sqrt(n - 1.0 - t).to(tl.int32)",
+                             "t // 2 * 2 + t % min(n - t // 2 * 2, 2)"})
+      EXPECT_EQ(warnings_of(product(tile), tiles, true), "") << tile;
+  }
+  EXPECT_CONTAINS(warnings_of(product("t % (n - 1 - t)"), 2), "k.py:8:13: kernel 'kernel', program (0, 0, 0)");
+  EXPECT_CONTAINS(warnings_of(product("t % (n - 2 - t)"), 2), "k.py:8:13: kernel 'kernel', program (0, 0, 0)");
 }
 
 /// What is warned of where both kinds of births are: "k.py:LINE: NaN" or "... infinity", in the order of lines.

@@ -197,7 +197,7 @@ TEST(PtxInterpreter, MovesAndConversions) {
       {"cvt.sat.u8.s32 $0, $1;", {uint32_t(-5)}, 0},
       {"cvt.sat.s8.s32 $0, $1;", {200}, 127},
       {"cvt.sat.s8.s32 $0, $1;", {uint32_t(-200)}, uint64_t(-128)},
-            {"cvt.rni.s16.f32 $0, $1;", {bits(-3.0f)}, uint64_t(-3)},
+      {"cvt.rni.s16.f32 $0, $1;", {bits(-3.0f)}, uint64_t(-3)},
       {"cvt.rni.u16.f32 $0, $1;", {bits(65535.0f)}, 65535},
       {"{ .reg .b16 a; cvt.s8.s32 a, $1; cvt.u32.u16 $0, a; }", {0xF3}, 0xFFF3},
       {"{ .reg .b64 a; cvt.s16.s32 a, $1; shr.u64 a, a, 32; cvt.u32.u64 $0, a; }", {0x80F3}, 0xFFFFFFFF},
