@@ -181,10 +181,10 @@ MOST_SUMS = 18432
 MOST_SUMS_OF_ROWS = 16384
 
 
-def stages_of(rows, columns, most=10, results=0):
-    """Stages of a K-step of 64 in 16-bit types that a block of so many rows of one operand and columns of the other has room
-    for, beside so many bytes of results. The product under way has a slot, too."""
-    return max(2, min(most, (ROOM - results) // (128 * (rows + columns)) - 1))
+def stages_of(rows, columns, most=10, results=0, step=64):
+    """Stages of a K-step in 16-bit types that a block of so many rows of one operand and columns of the other has room for,
+    beside so many bytes of results. The product under way has a slot, too."""
+    return max(2, min(most, (ROOM - results) // (2 * step * (rows + columns)) - 1))
 
 
 # Tiles that two blocks share, each of which brings half of B's columns for both: rows, columns, K-step, warps, stages, group,
@@ -238,8 +238,9 @@ def of_few_rows(M, N):
     for k, blocks in [(64, 1), (128, 1), (64, 2)]:
         found.append(tile(64, columns * blocks, k, 4, max(2, stages_of(64, columns) * 64 // k), blocks=blocks))
     rows = triton.cdiv(M, 8) * 8
-    for n, stages, blocks in [(64, 10, 1), (128, 5, 1), (128, 10, 1), (128, 10, 2), (256, 16, 4), (512, 16, 4)]:
-        found.append(tile(rows, n, 64, 4, stages_of(rows, n // blocks, stages), 8, 0, 0, True, blocks=blocks))
+    for n, k, stages, blocks in [(64, 64, 10, 1), (128, 64, 5, 1), (128, 64, 10, 1), (128, 64, 10, 2), (256, 64, 16, 4), (512, 64, 16, 4),
+                                 (256, 128, 8, 4), (512, 128, 8, 4)]:
+        found.append(tile(rows, n, k, 4, stages_of(rows, n // blocks, stages, step=k), 8, 0, 0, True, blocks=blocks))
     return found
 
 

@@ -227,6 +227,10 @@ TEST(Gemm, FewRowsHaveTilesForAllMultiprocessors) {
     const std::vector<Config> left = tuning.prune(tuning.configs, args);
     EXPECT_TRUE(std::ranges::any_of(left, [&, columns = columns](const Config& c) { return c["BLOCK_N"] == columns; }))
         << m;
+    // Clusters that share the rows of A, by K-steps of which each row of B is read for longer.
+    EXPECT_TRUE(std::ranges::any_of(left, [&, rows = (m + 7) / 8 * 8](const Config& c) {
+      return c["BLOCK_M"] == rows && c["BLOCK_K"] == 128 && c.num_ctas == 4;
+    })) << m;
   }
 }
 
