@@ -38,11 +38,6 @@ class AxisClasses {
     const Extents extents = extents_of(found, true);
     return extents.most == blocks && extents.divisor == blocks;
   }
-  /// Whether the axes of a class that can be divided have one extent.
-  bool have_one_extent(size_t found) {
-    const Extents extents = extents_of(found, false);
-    return extents.most == extents.divisor;
-  }
   const std::vector<Axis>& members(size_t found) { return class_of(found).members; }
 
  private:

@@ -11,7 +11,8 @@
 //                                                     store(out + rows * 4096 + columns, y)
 //
 // Which axes go together, and whether an op needs more of one than its own element, AxisClasses says. What has no such
-// axis is computed once, ahead of the loop.
+// axis is computed once, ahead of the loop. Where elements are combined along each axis of tiles that are larger still,
+// a loop adds up all parts, and another one computes what follows from the sum (PartLoops).
 //
 // The language orders what a program does in memory. So all that a program writes must be divided, and rows must not
 // write what other rows access: bases of what is written are those of no other access, unless it has the very same
@@ -30,6 +31,7 @@
 #include "codegen/analysis/repeated_addresses.h"
 #include "codegen/passes/axis_classes.h"
 #include "codegen/passes/index_parts.h"
+#include "codegen/passes/part_loops.h"
 #include "codegen/passes/passes.h"
 
 namespace tegula {
@@ -41,6 +43,9 @@ namespace {
 // A tile of kTooMany elements a thread or more does not fit registers, whatever its type. A part should have kWanted
 // elements a thread, which registers hold beside some other tiles like it, and has at most kMost.
 constexpr int64_t kTooMany = 512, kWanted = 64, kMost = 256;
+// From kTooManyToKeep on a tile that is needed before and after elements are combined along all its axes, which most
+// threads would write to memory and load again, is loaded twice instead.
+constexpr int64_t kTooManyToKeep = 1024;
 // Code of kLongCode instructions a thread or more, which fills half of the instruction cache, is too long. How many
 // elements a part should have nevertheless:
 constexpr double kLongCode = 1 << 12;
@@ -81,6 +86,7 @@ std::optional<std::vector<Access>> accesses_of(const Func& func) {
 using Pairs = std::vector<std::pair<const Op*, const Op*>>;
 
 // Whether rows may be computed one after the other, if these pairs are divided alike; nullopt where they may not.
+// Writes that have no rows stay in order.
 std::optional<Pairs> find_pairs(const std::vector<Access>& accesses) {
   GlobalOrder order(1);
   Pairs pairs;
@@ -89,6 +95,7 @@ std::optional<Pairs> find_pairs(const std::vector<Access>& accesses) {
     if (a.in_loop && order.is_scattered(a.op->operands[0])) return std::nullopt;
     for (const Access& b : accesses) {
       if (a.op == b.op || (a.base && b.base && a.base != b.base)) continue;
+      if (b.writes && a.op->operands[0]->type.is_scalar() && b.op->operands[0]->type.is_scalar()) continue;
       if (a.op->operands[0] != b.op->operands[0] || a.in_loop || b.in_loop) return std::nullopt;
       pairs.emplace_back(a.op, b.op);
     }
@@ -116,12 +123,16 @@ class StripMine {
   void run() {
     AxisClasses classes(func_);
     AxisAnalysis axes(func_);
-    for (const Size& size : sizes_) {
-      std::unordered_set<size_t> tried;
-      for (const Axis& axis : axes_of_large_tiles())
-        if (const size_t found = classes.find(axis); tried.insert(found).second && divide(classes, axes, found, size))
-          return write();
-    }
+    const bool may_add_up = most_of_thread({}, 1) >= kTooManyToKeep && pairs_.empty();
+    for (const bool adds_up : {false, true})
+      for (const Size& size : sizes_) {
+        if (adds_up && !may_add_up) return;
+        std::unordered_set<size_t> tried;
+        for (const Axis& axis : axes_of_large_tiles())
+          if (const size_t found = classes.find(axis);
+              tried.insert(found).second && divide(classes, axes, found, size, adds_up))
+            return;
+      }
   }
 
  private:
@@ -144,8 +155,7 @@ class StripMine {
     return tiles;
   }
 
-  using Parts = std::unordered_map<const Value*, int>;  // tiles that are divided, and along which axis
-  int64_t most_of_thread(const Parts& divided, int64_t parts) const {
+  int64_t most_of_thread(const DividedTiles& divided, int64_t parts) const {
     int64_t most = 0;
     for (const Value* v : held_tiles())
       most = std::max(most, v->type.num_elements() / (divided.contains(v) ? parts : 1) / threads_);
@@ -153,7 +163,7 @@ class StripMine {
   }
 
   // Instructions of a thread, as the code has them: those of a loop count once.
-  double code_length(const Parts& divided, int64_t parts) const {
+  double code_length(const DividedTiles& divided, int64_t parts) const {
     double length = 0;
     walk(func_.body, [&](const Op& op) {
       const Value* v = largest_tile(op);
@@ -174,32 +184,56 @@ class StripMine {
   }
 
   // Divides into the fewest parts that leave a thread as few elements of a tile as wanted, else into as many parts as
-  // can be. What else the program writes is divided likewise, along axes of the same length.
-  bool divide(AxisClasses& classes, const AxisAnalysis& axes, size_t found, const Size& size) {
-    Parts divided;
-    if (!add(classes, found, divided)) return false;
-    const auto [any, number] = *divided.begin();
-    const int64_t extent = any->type.shape[size_t(number)];
+  // can be. What else the program writes is divided likewise, along axes of the same length. With `adds_up` elements
+  // are combined along the axis.
+  bool divide(AxisClasses& classes, const AxisAnalysis& axes, size_t found, const Size& size, bool adds_up) {
+    DividedTiles divided;
+    const int64_t extent = extent_of(classes, found);
+    if (extent == 0 || !add(classes, found, adds_up, divided)) return false;
+    std::vector<size_t> all = {found};
     walk(func_.body, [&](const Op& op) {
       if (!op.has(WritesGlobal)) return;
       const Value* pointers = op.operand(0);
       for (int axis = 0; axis < pointers->type.rank() && !divided.contains(pointers); ++axis)
-        if (pointers->type.shape[size_t(axis)] == extent) add(classes, classes.find({pointers, axis}), divided);
+        if (const size_t other = classes.find({pointers, axis});
+            extent_of(classes, other) == extent && add(classes, other, adds_up, divided))
+          all.push_back(other);
     });
-    if (!is_sound(divided)) return false;
+    if (!is_sound(divided, adds_up)) return false;
     const int64_t least = least_extent(axes, divided, size.short_runs);
+    const auto can_divide = [&](int64_t parts) {
+      return classes.can_divide(found, parts, least, adds_up) && std::all_of(all.begin(), all.end(), [&](size_t other) {
+               return classes.can_divide(other, parts, 1, adds_up);
+             });
+    };
     int64_t parts = 1;
-    while (classes.can_divide(found, 2 * parts, least) && most_of_thread(divided, parts) > size.wanted) parts *= 2;
+    while (can_divide(2 * parts) && most_of_thread(divided, parts) > size.wanted) parts *= 2;
     if (parts == 1 || most_of_thread(divided, parts) > size.most) return false;
     if (large_ < kTooMany && 2 * code_length(divided, parts) > code_length({}, 1)) return false;
-    tiles_ = std::move(divided), parts_ = parts;
+    PartLoops loops(func_, std::move(divided));
+    if (adds_up && !loops.can_add_up()) return false;
+    loops.write(parts, extent);
     return true;
   }
 
-  // False where the axes cannot be divided, or not into as many steps each, or one of their tiles is along another
-  // axis.
-  static bool add(AxisClasses& classes, size_t found, Parts& divided) {
-    if (!classes.can_divide(found, 1, 1) || !classes.have_one_extent(found)) return false;
+  // Of the ranges that number the axes of a class, else of its axes; 0 where they differ.
+  static int64_t extent_of(AxisClasses& classes, size_t found) {
+    const auto is_range = [](const Axis& axis) { return axis.of->def && axis.of->def->opcode == Opcode::Arange; };
+    const std::vector<Axis>& members = classes.members(found);
+    const bool has_ranges = std::any_of(members.begin(), members.end(), is_range);
+    int64_t extent = 0;
+    for (const Axis& axis : members) {
+      if (has_ranges && !is_range(axis)) continue;
+      const int64_t here = axis.of->type.shape[size_t(axis.number)];
+      if (extent != 0 && here != extent) return 0;
+      extent = here;
+    }
+    return extent;
+  }
+
+  // False where the axes cannot be divided, or one of their tiles is along another axis.
+  static bool add(AxisClasses& classes, size_t found, bool adds_up, DividedTiles& divided) {
+    if (!classes.can_divide(found, 1, 1, adds_up)) return false;
     const std::vector<Axis>& members = classes.members(found);
     if (std::any_of(members.begin(), members.end(), [&](const Axis& axis) { return divided.contains(axis.of); }))
       return false;
@@ -207,11 +241,12 @@ class StripMine {
     return true;
   }
 
-  // Whether all that is written is divided, and alike where pointers are the same, which parts then do not share.
-  bool is_sound(const Parts& divided) const {
+  // Whether all that is written is divided, and alike where pointers are the same, which parts then do not share. What
+  // is not divided can wait for the last loop where there are several.
+  bool is_sound(const DividedTiles& divided, bool adds_up) const {
     bool sound = true;
     walk(func_.body, [&](const Op& op) {
-      if (op.has(WritesGlobal)) sound &= divided.contains(op.operand(0));
+      if (op.has(WritesGlobal)) sound &= adds_up || divided.contains(op.operand(0));
     });
     return sound && std::all_of(pairs_.begin(), pairs_.end(), [&](const auto& pair) {
              const auto a = divided.find(pair.first->operand(0)), b = divided.find(pair.second->operand(0));
@@ -221,7 +256,7 @@ class StripMine {
   }
 
   // Of a part along which large tiles lie in memory.
-  int64_t least_extent(const AxisAnalysis& axes, const Parts& divided, bool short_runs) const {
+  int64_t least_extent(const AxisAnalysis& axes, const DividedTiles& divided, bool short_runs) const {
     int64_t least = 1;
     for (const auto& [v, axis] : divided)
       if (v->type.pointer && is_large(v) && axes.info(v).contiguity[size_t(axis)] > 1)
@@ -229,66 +264,11 @@ class StripMine {
     return least;
   }
 
-  // The loop, with all ops that have part in the division or follow from those.
-  void write() {
-    const std::vector<Position> inside = ops_inside();
-    Builder build;
-    build.set_before(func_.body.terminator());
-    build.set_loc((*inside.front())->loc);
-    auto number = [&](int64_t value) { return build.constant(Type::scalar(Elem::I32), value); };
-    const auto [any, axis] = *tiles_.begin();
-    const int64_t extent = any->type.shape[size_t(axis)];
-    Op* loop = build.create(Opcode::For, {number(0), number(extent), number(extent / parts_)}, {},
-                            {{attr::num_stages, int64_t(1)}});
-    first_ = loop->regions[0]->add_arg(Type::scalar(Elem::I32));
-    Builder body(loop->regions[0].get());
-    Op* end = body.create(Opcode::Yield, {});
-    for (const auto& [value, divided] : tiles_) const_cast<Value*>(value)->type.shape[size_t(divided)] /= parts_;
-    for (const Position& at : inside) {
-      (*at)->parent = end->parent;
-      end->parent->ops.splice(std::prev(end->parent->ops.end()), func_.body.ops, at);
-    }
-    std::vector<Op*> ops;
-    walk(*loop->regions[0], [&](Op& op) { ops.push_back(&op); });
-    for (Op* op : ops) rewrite(*op);
-  }
-
-  void rewrite(Op& op) {
-    if (op.results.empty() || !tiles_.contains(op.result())) return;
-    if (op.opcode == Opcode::Arange) begin_range(func_, op, [&](Builder&) { return first_; });
-    if (op.opcode == Opcode::Hint) weaken_hint(op, size_t(tiles_.at(op.result())));
-  }
-
-  using Position = std::list<std::unique_ptr<Op>>::iterator;
-  std::vector<Position> ops_inside() const {
-    std::vector<Position> inside;
-    std::unordered_set<const Value*> made;
-    for (auto at = func_.body.ops.begin(); !(*at)->has(Terminator); ++at) {
-      bool is_inside = false;
-      walk_op(**at, [&](const Op& op) {
-        for (const Value* v : op.operands) is_inside |= v && (tiles_.contains(v) || made.contains(v));
-        for (const auto& v : op.results) is_inside |= tiles_.contains(v.get());
-      });
-      if (!is_inside) continue;
-      inside.push_back(at);
-      for (const auto& v : (*at)->results) made.insert(v.get());
-    }
-    return inside;
-  }
-
-  static void walk_op(const Op& op, const std::function<void(const Op&)>& visit) {
-    visit(op);
-    for (const auto& region : op.regions) walk(std::as_const(*region), visit);
-  }
-
   Func& func_;
   const int64_t threads_;
   int64_t large_ = kTooMany;  // elements of a thread from which on tiles are divided
   std::vector<Size> sizes_ = {{kWanted, kWanted, false}, {kWanted, kMost, false}, {kMost, kMost, true}};
   Pairs pairs_;
-  Parts tiles_;
-  int64_t parts_ = 1;
-  Value* first_ = nullptr;  // of the part's rows
 };
 
 }  // namespace

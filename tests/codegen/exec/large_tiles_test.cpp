@@ -382,5 +382,71 @@ TEST(LargeTiles, PartsOfTilesInTwoShapesAreTheSameElements) {
   }
 }
 
+// What follows from sums over all of a tile waits for a loop that adds up its parts, also where sums follow from each
+// other, where two are at once, and where the result takes the operand's place.
+TEST(LargeTiles, SumsOverAllPartsComeFirst) {
+  const Kernel kernel = kernel_of("out_ptr, found_ptr, x_ptr, n, N: tl.constexpr",
+                                  "    if tl.program_id(0) >= n:\n"
+                                  "        return\n"
+                                  "    i = tl.arange(0, N)\n"
+                                  "    x = tl.load(x_ptr + i)\n"
+                                  "    most = tl.max(x, 0)\n"
+                                  "    tl.store(found_ptr, tl.sum(tl.where(x == most, 1.0, 0.0), 0))\n"
+                                  "    tl.store(found_ptr + 1, tl.argmin(x, 0).to(tl.float32))\n"
+                                  "    tl.store(out_ptr + i, most - x)\n");
+  constexpr int kElements = 1 << 16;
+  const LaunchOptions options{.constexprs = {{"N", kElements}}, .num_warps = 2};
+  const std::string ptx = kernel.compile(std::vector<ArgType>{kFloats, kFloats, kFloats, kInt}, options, "sm_90a").ptx;
+  EXPECT_LE(count(ptx, "ld\\.global"), 3 * 64 / 4) << ptx;
+
+  auto device = default_device();
+  std::vector<float> x(kElements);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = float(i * 377 % 1009) - 504;
+  x[40007] = -1000;
+  const float most = *std::max_element(x.begin(), x.end());
+  const auto times = float(std::count(x.begin(), x.end(), most));
+  std::vector<float> expected(x);
+  for (float& v : expected) v = most - v;
+  Buffer from(*device, x), to(*device, x.size() * sizeof(float)), found(*device, 2 * sizeof(float));
+  for (Buffer* out : {&to, &from}) {
+    kernel.launch(*device, {2}, options, out->as<float>(), found.as<float>(), from.as<float>(), 1);
+    EXPECT_EQ(found.download<float>(), (std::vector<float>{times, 40007}));
+    EXPECT_EQ(out->download<float>(), expected);
+  }
+}
+
+// Sums over rows and over columns follow from each other, and those over rows are of parts.
+TEST(LargeTiles, SumsAlongBothAxesFollowFromEachOther) {
+  const Kernel kernel = kernel_of("out_ptr, columns_ptr, x_ptr, ROWS: tl.constexpr, COLS: tl.constexpr",
+                                  "    cols = tl.arange(0, COLS)\n"
+                                  "    at = tl.arange(0, ROWS)[:, None] * COLS + cols[None, :]\n"
+                                  "    x = tl.load(x_ptr + at)\n"
+                                  "    x = x - tl.max(x, axis=1)[:, None]\n"
+                                  "    columns = tl.min(x, axis=0)\n"
+                                  "    tl.store(columns_ptr + cols, columns)\n"
+                                  "    x = x - columns[None, :]\n"
+                                  "    tl.store(out_ptr + at, x + tl.max(x, axis=0)[None, :])\n");
+  constexpr size_t kRows = 128, kCols = 256;
+  const LaunchOptions options{.constexprs = {{"ROWS", int64_t(kRows)}, {"COLS", int64_t(kCols)}}, .num_warps = 1};
+  const std::string ptx = kernel.compile(std::vector<ArgType>{kFloats, kFloats, kFloats}, options, "sm_90a").ptx;
+  EXPECT_LE(count(ptx, "ld\\.global"), 3 * 256 / 4) << ptx;
+
+  std::vector<float> x(kRows * kCols);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = float(i * 377 % 1009);
+  auto device = default_device();
+  Buffer from(*device, x), to(*device, x.size() * sizeof(float)), columns(*device, kCols * sizeof(float));
+  kernel.launch(*device, {1}, options, to.as<float>(), columns.as<float>(), from.as<float>());
+  for (auto row = x.begin(); row != x.end(); row += kCols) {
+    const float most = *std::max_element(row, row + kCols);
+    std::for_each(row, row + kCols, [&](float& v) { v -= most; });
+  }
+  std::vector<float> least(kCols, 0), most(kCols, 0);
+  for (size_t i = 0; i < x.size(); ++i) least[i % kCols] = std::min(least[i % kCols], x[i]);
+  for (size_t i = 0; i < x.size(); ++i) most[i % kCols] = std::max(most[i % kCols], x[i] -= least[i % kCols]);
+  for (size_t i = 0; i < x.size(); ++i) x[i] += most[i % kCols];
+  EXPECT_EQ(columns.download<float>(), least);
+  EXPECT_EQ(to.download<float>(), x);
+}
+
 }  // namespace
 }  // namespace tegula
