@@ -62,19 +62,37 @@ llvm::SmallVector<Value*, 4> values_of(Instruction& step) {
   return {step.op_begin(), step.op_end()};
 }
 
-/// The type of the number that the instruction gives, also as bits, which LLVM chooses between in place of numbers;
-/// null: it gives none.
-llvm::Type* number_of(Instruction& i, int depth = 0) {
+llvm::Type* number_of(Instruction& i, int depth = 0);
+
+/// The same of bits; null: they are of no number.
+llvm::Type* number_of_bits(Value* bits, int depth) {
+  if (Value* number = behind_bits(bits); number != bits) return number->getType();
+  auto* chosen = llvm::dyn_cast<Instruction>(bits);
+  return chosen && !is_number(chosen) ? number_of(*chosen, depth) : nullptr;
+}
+
+/// Whether the bits are all of a number's sign, or some of them: keys that are sorted are made by these.
+bool spreads_sign(const Value* x) {
+  const auto* shift = llvm::dyn_cast<llvm::BinaryOperator>(x);
+  if (!shift || !llvm::isa<llvm::Constant>(shift->getOperand(1))) return false;
+  if (shift->getOpcode() == Instruction::AShr) return true;
+  return (shift->getOpcode() == Instruction::LShr || shift->getOpcode() == Instruction::And) &&
+         spreads_sign(shift->getOperand(0));
+}
+
+/// The type of the number that the instruction gives, also as bits, which LLVM chooses between, and whose signs it
+/// changes, in place of numbers; null: it gives none.
+llvm::Type* number_of(Instruction& i, int depth) {
   constexpr int kMostDepth = 10;
   if (is_number(&i)) return i.getType();
   const auto* logic = llvm::dyn_cast<llvm::BinaryOperator>(&i);
-  if (depth == kMostDepth || !(llvm::isa<llvm::SelectInst>(i) || (logic && logic->isBitwiseLogicOp()))) return nullptr;
-  for (Value* x : values_of(i)) {
-    if (Value* number = behind_bits(x); number != x) return number->getType();
-    if (auto* chosen = llvm::dyn_cast<Instruction>(x))
-      if (llvm::Type* type = number_of(*chosen, depth + 1); type && !is_number(chosen)) return type;
-  }
-  return nullptr;
+  const bool of_signs = logic && logic->isBitwiseLogicOp();
+  if (depth == kMostDepth || !(llvm::isa<llvm::SelectInst>(i) || of_signs)) return nullptr;
+  llvm::Type* found = nullptr;
+  for (Value* x : values_of(i))
+    if (!found) found = number_of_bits(x, depth + 1);
+  const bool is_key = of_signs && (spreads_sign(i.getOperand(0)) || spreads_sign(i.getOperand(1)));
+  return is_key ? nullptr : found;
 }
 
 /// What an operation computes a number from.

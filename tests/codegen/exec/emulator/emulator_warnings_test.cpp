@@ -292,6 +292,7 @@ TEST(Warnings, OfNansThatNobodyUses) {
   EXPECT_EQ(births_of("tl.store(y + i, tl.where(v > 0, tl.log(v), 0.0))"), "");
   EXPECT_EQ(births_of("tl.store(y + i, tl.where(v < 0, tl.log(v), 0.0))"), "8 NaN; ");
   EXPECT_EQ(births_of("tl.store(y + i, tl.log(v), mask=v > 0)"), "");
+  EXPECT_EQ(births_of("j = tl.arange(0, 32)\n    tl.store(y + j, tl.sort((tl.load(x + j) + j) * 0.5))"), "");
   EXPECT_EQ(births_of("tl.store(y + i, tl.where(v > 0, v, float('nan')))"), "");
   EXPECT_EQ(births_of("tl.store(y + i, tl.sin(v) + tl.exp(v) + tl.sqrt(-v) + tl.math.pow(v, 3.0) + v % 3.0)"), "");
 }
