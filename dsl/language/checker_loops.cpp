@@ -523,7 +523,6 @@ std::optional<Val> Checker::last_index(const Stmt& s, const dsl::Range& range, c
                    std::find(assigned.begin(), assigned.end(), target.text) == assigned.end();
   if (!own) return std::nullopt;
   if (!range.is_known()) return Val();
-  if (!range.step.value.is<dsl::Int>()) return std::nullopt;
   sema_.at(s.loc);
   return dsl::last_index(sema_, range, before);
 }

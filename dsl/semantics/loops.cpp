@@ -160,10 +160,17 @@ Val last_index(Sema& s, const Range& range, const Val& before) {
   const WithoutOverflowAsserts none(s);  // where the loop does not run, the result is not used
   const Bounds bounds = range_bounds(s, range);
   const Val lower = bounds.lower, upper = bounds.upper;
-  // lower + (distance - 1) // |step| * step, where there is any distance to go
-  const Int step = range.step.value.as<Int>(), width = step > 0 ? step : -step;
-  Val distance = step > 0 ? binary(s, "-", upper, lower) : binary(s, "-", lower, upper);
-  Val steps = binary(s, "//", binary(s, "-", distance, Int(1)), width);
+  // The last number ahead of `upper` is one away from it, or less than a step further: lower + (upper - one - lower) //
+  // step * step. Where there is an iteration, that divides numbers of one sign.
+  Val step = range.step.value, one = Int(1);
+  if (step.is_constant()) {
+    if (step.as<Int>() < 0) one = Int(-1);
+  } else {
+    step = bounds.step;
+    auto number = [&](int64_t n) { return s.builder.constant(bounds.step->type, n); };
+    one = Val(s.builder.select(compare(s, ">", step, Int(0)).value(), number(1), number(-1)));
+  }
+  const Val steps = binary(s, "//", binary(s, "-", binary(s, "-", upper, one), lower), step);
   const Val last = index_at(s, bounds, binary(s, "+", lower, binary(s, "*", steps, step)));
   const ir::Type type = ir::Type::scalar(bounds.index);
   const Val kept = before.is<Int>() ? convert(s, before, type) : before;

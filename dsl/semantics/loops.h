@@ -46,8 +46,7 @@ Bounds range_bounds(Sema& s, const Range& range);
 Val index_at(Sema& s, const Bounds& bounds, const Val& counter);
 /// Whether the range has an iteration that is counted so, as an int1.
 Val counter_in_range(Sema& s, const Range& range, const Bounds& bounds, const Val& counter);
-/// The index of the last iteration; without any iteration `before`, where that has its type, else the lower bound. The
-/// step is known at compile time.
+/// The index of the last iteration; without any iteration `before`, where that has its type, else the lower bound.
 Val last_index(Sema& s, const Range& range, const Val& before);
 
 /// What the iterations of a loop may change: a name of the language, a Tile of C++.

@@ -93,6 +93,25 @@ TEST(Control, ForLoops) {
         {-3, 0, 1, 2, 7, 20});
 }
 
+// Behind a loop its variable has what it had in the last iteration, also where the step's sign is known at run time
+// only.
+TEST(Control, VariablesOfLoopsThatAreOver) {
+  const auto last = [](int first, int end, int step, int before) {
+    int k = before;
+    for (int64_t at = first; step > 0 ? at < end : at > end; at += step) k = int(at);
+    return k;
+  };
+  check({{"k = 50\nfor k in range(2, n, 3):\n    a += 1\na = k", [=](int, int, int n) { return last(2, n, 3, 50); }},
+         {"k = 50\nfor k in range(9, n, -4):\n    a += 1\na = k", [=](int, int, int n) { return last(9, n, -4, 50); }},
+         {"k = 50\nfor k in range(n, n + 10, n * n + 1):\n    a += 1\na = k",
+          [=](int, int, int n) { return last(n, n + 10, n * n + 1, 50); }},
+         {"k = 50\nfor k in range(5, 3 * n, 2 * n - 1):\n    a += 1\na = k",
+          [=](int, int, int n) { return last(5, 3 * n, 2 * n - 1, 50); }},
+         {"for k in range(5, 5 + 4 * n, 2 * n - 1):\n    a += 1\na = k",
+          [=](int, int, int n) { return last(5, 5 + 4 * n, 2 * n - 1, 5); }}},
+        {-7, -3, 0, 1, 2, 7, 20});
+}
+
 TEST(Control, LoopsWithKnownBounds) {
   check({{"for k in range(5):\n    a += k", [](int a, int, int) { return a + 10; }},
          {"for k in range(4, 4):\n    a += 100", [](int a, int, int) { return a; }},
