@@ -52,18 +52,19 @@ def adapted(batch, M, N, row_step, column_step):
             stages = stages_of(width, columns)
             found.append(tile(width, columns, 64, warps, stages))
             found.append(tile(width, columns, 64, warps, max(2, stages // at_once), at_once))
-    # What fewer blocks read, or two for each other.
+    # What fewer blocks read, or two or four for each other.
     if N > 128:
         rows = best_extent(N, M, 256, 64, 24, 1, batch, 160, row_step)
         found.append(tile(rows, 256, 64, 8, stages_of(rows, 256), 0, True))
-        rows = best_extent(N, M, 256, 64, 8, 2, batch, 256, row_step)
-        found.append(tile(rows, 256, 64, 8, stages_of(rows, 128, 10, 256 * rows), 1, True, blocks=2))
+    for blocks in [2, 4]:
+        if N > 64 * blocks:
+            rows = best_extent(N, M, 128 * blocks, 64, 8, blocks, batch, 256, row_step)
+            found.append(tile(rows, 128 * blocks, 64, 8, stages_of(rows, 128, 10, 256 * rows), 1, True, blocks=blocks))
     if M > 128:
         columns = best_extent(M, N, 256, 64, 8, 2, batch, 256, column_step)
         found.append(tile(256, columns, 64, 8, stages_of(128, columns, 10, 256 * columns), 1, blocks=2))
     for rows, columns, stages, swap, blocks in in_turns(M, N, row_step, column_step, batch):
-        if blocks == 1:
-            found.append(tile(rows, columns, 64, 4, stages, 1, swap, True))
+        found.append(tile(rows, columns, 64, 4, stages, 1, swap, True, blocks))
     return found
 
 

@@ -290,7 +290,8 @@ def adapted(M, N, row_step, column_step):
 
 # Tiles for two groups of warps in turns: columns of B of a transposed product, or rows of A, how many rows or columns registers have
 # room for the sums of, whether transposed, and blocks that share one.
-IN_TURNS = [(64, 256, True, 1), (64, 256, False, 1), (128, 192, True, 1), (128, 192, False, 1), (128, 192, True, 2)]
+IN_TURNS = [(64, 256, True, 1), (64, 256, False, 1), (128, 192, True, 1), (128, 192, False, 1), (128, 192, True, 2), (128, 192, False, 2),
+            (128, 192, True, 4)]
 
 
 def in_turns(M, N, row_step, column_step, products=1):
@@ -301,12 +302,12 @@ def in_turns(M, N, row_step, column_step, products=1):
         across = N if swap else M
         along = M if swap else N
         extent = best_extent(across, along, width * blocks, 64, 8, blocks, products, most, row_step if swap else column_step)
-        if width < 2 * across and products * triton.cdiv(across, width * blocks) * triton.cdiv(along, extent) > clusters_at_once(blocks):
+        if width * blocks < 2 * across and products * triton.cdiv(across, width * blocks) * triton.cdiv(along, extent) > clusters_at_once(blocks):
             stages = stages_of(width, extent, 10, 2 * width * extent)
             if swap:
                 found.append((extent, width * blocks, stages, True, blocks))
             else:
-                found.append((width, extent, stages, False, blocks))
+                found.append((width * blocks, extent, stages, False, blocks))
     return found
 
 

@@ -138,5 +138,31 @@ TEST(GroupedGemm, Refuses) {
       "grouped_gemm: a has 8 rows, but 7 rows are scattered or scaled\n  hint: without gather these are a's rows");
 }
 
+// ---- Which tiles are chosen from
+
+std::vector<Config> fitting(const char* file, const char* name, const LaunchArgs& args) {
+  const Kernel kernel = library_program(file).kernel(name);
+  return kernel.autotuning()->prune(kernel.autotuning()->configs, args);
+}
+
+bool has_tile(const std::vector<Config>& configs, int64_t rows, int64_t cols, int blocks, int64_t programs) {
+  return std::ranges::any_of(configs, [&](const Config& c) {
+    return c["BLOCK_M"] == rows && c["BLOCK_N"] == cols && c.num_ctas.value_or(1) == blocks &&
+           c["PROGRAMS"] == programs;
+  });
+}
+
+TEST(BatchedGemm, ClustersTakeTilesInTurns) {
+  const auto tiles = [](int64_t batch, int64_t m, int64_t n, int64_t k) {
+    LaunchArgs args;
+    args.set("batch", batch), args.set("M", m), args.set("N", n), args.set("K", k);
+    args.set("a_stride_1", k), args.set("b_stride_2", int64_t(1));
+    return fitting("batched_gemm.py", "batched_gemm", args);
+  };
+  EXPECT_TRUE(has_tile(tiles(24, 136, 1000, 824), 136, 512, 4, 1));
+  EXPECT_TRUE(has_tile(tiles(64, 1360, 760, 224), 256, 128, 2, 1));
+  EXPECT_FALSE(has_tile(tiles(64, 100, 100, 224), 104, 512, 4, 1)) << "more blocks than columns";
+}
+
 }  // namespace
 }  // namespace tegula::kernels

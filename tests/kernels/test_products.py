@@ -65,10 +65,11 @@ class Batched(Case):
             self.near(c, ACTIVATIONS["silu"](a.exact @ b.exact + bias.exact), scale=10, what=f"{batch} {m} {n} {k}")
 
     def test_tiles_of_several_groups_or_blocks(self):
-        """Two groups of warps, each with every other tile of three programs, also of the transposed product; tiles that two blocks share."""
+        """Two groups of warps, each with every other tile of three programs, also of the transposed product; tiles that blocks share; both."""
         text = tegula.load(str(SOURCE / "kernels" / "batched_gemm.py")).batched_gemm
         a, b, c = normal((3, 200, 72), "f16"), normal((3, 72, 136), "f16"), empty((3, 200, 136), "f16")
-        for rows, cols, swap, turns, warps, blocks in ((64, 136, False, True, 4, 1), (104, 64, True, True, 4, 1), (256, 64, False, False, 8, 2)):
+        for rows, cols, swap, turns, warps, blocks in ((64, 136, False, True, 4, 1), (104, 64, True, True, 4, 1), (256, 64, False, False, 8, 2), (256, 64, False, True, 4, 2),
+                                                     (72, 256, True, True, 4, 4), (104, 512, True, False, 8, 4)):
             text[(3,)](c.given, a.given, b.given, None, 3, 200, 136, 72, 200 * 136, 136, 200 * 72, 72, 1, 72 * 136, 136, 1, 256, 4, EPILOGUE="none",
                        BLOCK_M=rows, BLOCK_N=cols, BLOCK_K=64, PROGRAMS=1, SWAP=swap, TURNS=turns, num_warps=warps, num_stages=3,
                        num_ctas=blocks if DEVICE.sm >= 90 else 1)
