@@ -109,7 +109,26 @@ bool PartLoops::can_add_up() const {
          });
 }
 
+// What several loops compute must be the same number in each of them. A product that one loop makes part of an fma is
+// rounded in another, which uses it otherwise.
+void PartLoops::keep_products_rounded() {
+  std::unordered_map<const Op*, int> loops;
+  for (int number = 0; number <= last_; ++number)
+    for (const Op* op : needed_for(number)) loops[op] += !is_sum(op);
+  bool multiplies = false, adds = false;
+  for (const auto& [op, count] : loops) {
+    if (count < 2) continue;
+    walk_op(*op, [&](const Op& inner) {
+      if (inner.results.empty() || !inner.result()->type.is_float()) return;
+      multiplies |= inner.opcode == Opcode::Mul;
+      adds |= inner.opcode == Opcode::Add || inner.opcode == Opcode::Sub;
+    });
+  }
+  if (multiplies && adds) func_.attrs["fp_fusion"] = false;
+}
+
 void PartLoops::write(int64_t parts, int64_t extent) {
+  keep_products_rounded();
   for (const auto& [value, axis] : divided_) const_cast<Value*>(value)->type.shape[size_t(axis)] /= parts;
   for (int number = 0; number <= last_; ++number) {
     write_loop(number, parts, extent);

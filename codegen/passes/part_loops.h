@@ -39,6 +39,7 @@ class PartLoops {
   void find_block();
   void place(const ir::Op& op);
   std::unordered_set<const ir::Op*> needed_for(int number) const;
+  void keep_products_rounded();
   void write_loop(int number, int64_t parts, int64_t extent);
   std::vector<ir::Value*> fill(int number, ir::Op& loop, ir::Builder& body);
   std::vector<ir::Value*> add(ir::Builder& body, const ir::Op& sum, const std::vector<ir::Value*>& both) const;

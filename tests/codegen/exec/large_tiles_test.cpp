@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <random>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -412,6 +413,30 @@ TEST(LargeTiles, SumsOverAllPartsComeFirst) {
     kernel.launch(*device, {2}, options, out->as<float>(), found.as<float>(), from.as<float>(), 1);
     EXPECT_EQ(found.download<float>(), (std::vector<float>{times, 40007}));
     EXPECT_EQ(out->download<float>(), expected);
+  }
+}
+
+// A number that two loops compute is the same in both: some element is the largest one.
+TEST(LargeTiles, PartsAreTheSameInEachLoop) {
+  const Kernel kernel = kernel_of("out_ptr, found_ptr, a_ptr, b_ptr, c_ptr, N: tl.constexpr",
+                                  "    i = tl.arange(0, N)\n"
+                                  "    p = tl.load(a_ptr + i) * tl.load(b_ptr + i)\n"
+                                  "    v = p + tl.load(c_ptr + i) * tl.load(c_ptr + N + i)\n"
+                                  "    hit = v == tl.max(v, 0)\n"
+                                  "    tl.store(found_ptr, tl.sum(hit.to(tl.int32), 0))\n"
+                                  "    tl.store(out_ptr + i, tl.where(hit, p, 0.0))\n");
+  constexpr size_t kElements = 1 << 15;
+  const LaunchOptions options{.constexprs = {{"N", int64_t(kElements)}}, .num_warps = 1};
+  auto device = default_device();
+  std::mt19937 random(4);
+  std::normal_distribution<float> normal;
+  for (int n = 0; n < 20; ++n) {
+    std::vector<float> x(4 * kElements);
+    for (float& v : x) v = normal(random);
+    Buffer from(*device, x), to(*device, kElements * sizeof(float)), found(*device, sizeof(int32_t));
+    kernel.launch(*device, {1}, options, to.as<float>(), found.as<int32_t>(), from.as<float>(),
+                  from.as<float>() + kElements, from.as<float>() + 2 * kElements);
+    EXPECT_GE(found.download<int32_t>()[0], 1) << n;
   }
 }
 
