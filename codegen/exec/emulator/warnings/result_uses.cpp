@@ -5,6 +5,8 @@
 #include <llvm/IR/PatternMatch.h>
 
 #include <algorithm>
+#include <map>
+#include <unordered_map>
 
 #include "codegen/exec/emulator/code/link_bodies.h"
 #include "codegen/lower/hw.h"
@@ -22,8 +24,16 @@ class Uses {
   Uses(Instruction& result, const Value* bounded, const llvm::DominatorTree& order)
       : result_(result), bounded_(bounded), order_(order) {}
 
+  // Under few conditions first: what is reached under more of them by another way is no use of its own then.
   std::vector<ResultUse> all() {
     follow(result_, {});
+    while (!certain_ && !pending_.empty()) {
+      auto fewest = pending_.begin();
+      const Reached next = std::move(fewest->second.back());
+      fewest->second.pop_back();
+      if (fewest->second.empty()) pending_.erase(fewest);
+      visit_uses(next);
+    }
     if (certain_) return {{&result_, {}}};
     return std::move(uses_);
   }
@@ -32,11 +42,28 @@ class Uses {
   static constexpr int kMostSteps = 512;
   static constexpr size_t kMostUses = 64;
 
+  /// A value that follows from the result, and under which conditions.
+  struct Reached {
+    Instruction* value;
+    Conditions conditions;
+  };
+
   void follow(Instruction& value, const Conditions& conditions) {
-    for (const llvm::Use& use : value.uses()) {
+    pending_[conditions.size()].push_back({&value, conditions});
+  }
+
+  void visit_uses(const Reached& reached) {
+    std::vector<Conditions>& known = visited_[reached.value];
+    if (std::any_of(known.begin(), known.end(), [&](const Conditions& fewer) {
+          return std::all_of(fewer.begin(), fewer.end(),
+                             [&](const auto& condition) { return llvm::is_contained(reached.conditions, condition); });
+        }))
+      return;
+    known.push_back(reached.conditions);
+    for (const llvm::Use& use : reached.value->uses()) {
       if (certain_) return;
       if (++steps_ > kMostSteps) return void(certain_ = true);
-      visit(use, conditions);
+      visit(use, reached.conditions);
     }
   }
 
@@ -144,6 +171,8 @@ class Uses {
   const llvm::DominatorTree& order_;
   int steps_ = 0;
   bool certain_ = false;
+  std::map<size_t, std::vector<Reached>> pending_;  ///< by how many conditions
+  std::unordered_map<const Instruction*, std::vector<Conditions>> visited_;
   std::vector<ResultUse> uses_;
 };
 

@@ -8,7 +8,7 @@
 namespace tegula {
 namespace {
 
-std::string warnings_of(const std::string& body, int n, bool nans = false) {
+std::string warnings_of(const std::string& body, int n, bool nans = false, int num_warps = 4) {
   auto device = make_emulator({.check_races = true, .check_nans = nans});
   Array<int32_t> x(*device, std::vector<int32_t>(256, 1));
   Array<float> y(*device, iota(4096));
@@ -21,7 +21,7 @@ std::string warnings_of(const std::string& body, int n, bool nans = false) {
           body + "\n",
       "k.py")
       .kernel("kernel")
-      .launch(*device, {1}, {.num_warps = 4}, reinterpret_cast<int32_t*>(x.address()),
+      .launch(*device, {1}, {.num_warps = num_warps}, reinterpret_cast<int32_t*>(x.address()),
               reinterpret_cast<float*>(y.address()), n);
   set_message_handler(before);
   return warnings;
@@ -66,6 +66,13 @@ TEST(Warnings, OfIndicesThatGatherTakes) {
       EXPECT_CONTAINS(warned(index, "g.to(tl.int32)", extent), kFound);
     EXPECT_EQ(warned("tl.where(at < 4, n, 0)", "tl.where(at < 4, 7, g.to(tl.int32))", extent), "");
   }
+  // By several shuffles, between whose results the index chooses, and in long sums.
+  const char* const kSum =
+      "at = tl.arange(0, 16)[:, None] * 64 + tl.arange(0, 64)[None, :]\n    g = tl.gather(tl.load(y + at), at % 64 + "
+      "n, 1)\n"
+      "    tl.store(y + tl.arange(0, 16), tl.sum(tl.where(tl.arange(0, 64) < 63, g, 0.0), 1))";
+  EXPECT_EQ(warnings_of(kSum, 1, false, 1), "");
+  EXPECT_CONTAINS(warnings_of(kSum, 2, false, 1), kFound);
   EXPECT_CONTAINS(warnings_of("at = tl.arange(0, 32)\n    tl.store(x + at, tl.gather(tl.load(x + at), at - n, 0))", 1),
                   kFound);
 }
