@@ -54,6 +54,7 @@ using llvm::Value;
 constexpr const char* kEntryName = "tegula_emulator_entry";
 constexpr double kOptimising = 5;  ///< takes so many times as long as machine code that is made at once, about
 constexpr double kSecondsPerInstruction = 20e-6;  ///< that is optimised, about
+constexpr double kLong = 50000;                   ///< instructions; as many more take as long again for each of them
 std::string to_text(const Type* type) {
   std::string text;
   llvm::raw_string_ostream(text) << *type;
@@ -453,7 +454,8 @@ std::string Jit::Impl::make(const KernelImage& image, const Target& target, Tier
     round_integers_once(*module);
     kernel.code.bytecode = to_bytecode(*module, kEntryName);
     if (kernel.code.bytecode) {
-      kernel.optimising_seconds = kSecondsPerInstruction * double(instructions_of(*module));
+      const auto count = double(instructions_of(*module));
+      kernel.optimising_seconds = kSecondsPerInstruction * count * (1 + count / kLong);
       kernel.frame_bytes = kernel.code.bytecode->functions[kernel.code.bytecode->entry].most_bytes;
       return {};
     }

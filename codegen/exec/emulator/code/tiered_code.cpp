@@ -13,17 +13,17 @@ namespace tegula::emulator {
 namespace {
 constexpr uint64_t kBodyStack = 8 << 10;     ///< for the bodies of hardware functions
 constexpr uint64_t kMostStack = 1024 << 10;  ///< twice what a GPU's thread has of local memory
+constexpr uint64_t kQuickStack = 256 << 10;  ///< code made quickly keeps each value on the stack
 
 uint64_t stack_of(const JitKernel& code) { return code.frame_bytes + kBodyStack; }
 }  // namespace
 
 TieredCode::TieredCode(Jit& jit, const KernelImage& image, const Target& target, bool at_once)
     : jit_(jit), image_(image), target_(target) {
-  auto fits = [&] { return stack_of(*first_) <= kUsualStack; };
   first_ = at_once ? jit.compile(image, target, Tier::Optimised) : jit.find(image, target, Tier::Optimised);
-  settled_ = first_ && fits();
+  settled_ = first_ != nullptr;
   if (!settled_) first_ = jit.compile(image, target, Tier::Quick);
-  if (!fits() && !settled_) {  // which keeps each value on the stack
+  if (!settled_ && stack_of(*first_) > kQuickStack) {
     first_ = jit.compile(image, target, Tier::Optimised);
     settled_ = true;
   }
