@@ -11,8 +11,8 @@
 //                                                     store(out + rows * 4096 + columns, y)
 //
 // Which axes go together, and whether an op needs more of one than its own element, AxisClasses says. What has no such
-// axis is computed once, ahead of the loop. Where elements are combined along each axis of tiles that are larger still,
-// a loop adds up all parts, and another one computes what follows from the sum (PartLoops).
+// axis is computed once, ahead of the loop. Where elements are combined along each axis of large tiles, a loop adds up
+// all parts, and another one computes what follows from the sum (PartLoops).
 //
 // The language orders what a program does in memory. So all that a program writes must be divided, and rows must not
 // write what other rows access: bases of what is written are those of no other access, unless it has the very same
@@ -41,11 +41,10 @@ using namespace ir;
 namespace {
 
 // A tile of kTooMany elements a thread or more does not fit registers, whatever its type. A part should have kWanted
-// elements a thread, which registers hold beside some other tiles like it, and has at most kMost.
+// elements a thread, which registers hold beside some other tiles like it, and has at most kMost. Where such a tile is
+// needed before and after elements are combined along all its axes, it is loaded twice: threads would write most of it
+// to memory and load that again.
 constexpr int64_t kTooMany = 512, kWanted = 64, kMost = 256;
-// From kTooManyToKeep on a tile that is needed before and after elements are combined along all its axes, which most
-// threads would write to memory and load again, is loaded twice instead.
-constexpr int64_t kTooManyToKeep = 1024;
 // Code of kLongCode instructions a thread or more, which fills half of the instruction cache, is too long. How many
 // elements a part should have nevertheless:
 constexpr double kLongCode = 1 << 12;
@@ -123,7 +122,7 @@ class StripMine {
   void run() {
     AxisClasses classes(func_);
     AxisAnalysis axes(func_);
-    const bool may_add_up = most_of_thread({}, 1) >= kTooManyToKeep && pairs_.empty();
+    const bool may_add_up = large_ == kTooMany && pairs_.empty();
     for (const bool adds_up : {false, true})
       for (const Size& size : sizes_) {
         if (adds_up && !may_add_up) return;
