@@ -159,15 +159,16 @@ Val counter_in_range(Sema& s, const Range& range, const Bounds& bounds, const Va
 Val last_index(Sema& s, const Range& range, const Val& before) {
   const WithoutOverflowAsserts none(s);  // where the loop does not run, the result is not used
   const Bounds bounds = range_bounds(s, range);
-  const Val lower = bounds.lower, upper = bounds.upper;
+  const ir::Type wide = ir::Type::scalar(Elem::I64);  // bounds of 32 bits may be further apart
+  const Val lower = convert(s, bounds.lower, wide), upper = convert(s, bounds.upper, wide);
   // The last number ahead of `upper` is one away from it, or less than a step further: lower + (upper - one - lower) //
   // step * step. Where there is an iteration, that divides numbers of one sign.
   Val step = range.step.value, one = Int(1);
   if (step.is_constant()) {
     if (step.as<Int>() < 0) one = Int(-1);
   } else {
-    step = bounds.step;
-    auto number = [&](int64_t n) { return s.builder.constant(bounds.step->type, n); };
+    step = convert(s, bounds.step, wide);
+    auto number = [&](int64_t n) { return s.builder.constant(wide, n); };
     one = Val(s.builder.select(compare(s, ">", step, Int(0)).value(), number(1), number(-1)));
   }
   const Val steps = binary(s, "//", binary(s, "-", binary(s, "-", upper, one), lower), step);
@@ -175,7 +176,7 @@ Val last_index(Sema& s, const Range& range, const Val& before) {
   const ir::Type type = ir::Type::scalar(bounds.index);
   const Val kept = before.is<Int>() ? convert(s, before, type) : before;
   const bool keeps = kept.is_value() && kept.value()->type.same_shape_and_elem(type);
-  const Val ran = counter_in_range(s, range, bounds, lower), first = index_at(s, bounds, lower);
+  const Val ran = counter_in_range(s, range, bounds, bounds.lower), first = index_at(s, bounds, bounds.lower);
   return Val(s.builder.select(ran.value(), last.value(), keeps ? kept.value() : first.value()));
 }
 

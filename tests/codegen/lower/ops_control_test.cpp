@@ -107,6 +107,8 @@ TEST(Control, VariablesOfLoopsThatAreOver) {
           [=](int, int, int n) { return last(n, n + 10, n * n + 1, 50); }},
          {"k = 50\nfor k in range(5, 3 * n, 2 * n - 1):\n    a += 1\na = k",
           [=](int, int, int n) { return last(5, 3 * n, 2 * n - 1, 50); }},
+         {"k = 50\nfor k in range(-2147483648, n, 2147483647):\n    a += 1\na = k",
+          [=](int, int, int n) { return last(INT32_MIN, n, INT32_MAX, 50); }},
          {"for k in range(5, 5 + 4 * n, 2 * n - 1):\n    a += 1\na = k",
           [=](int, int, int n) { return last(5, 5 + 4 * n, 2 * n - 1, 5); }}},
         {-7, -3, 0, 1, 2, 7, 20});

@@ -438,6 +438,7 @@ std::string Jit::Impl::make(const KernelImage& image, const Target& target, Tier
   taken.context->setDiagnosticHandler(std::move(collector));
   llvm::Module* const module = &read_module(image, taken, messages);
   retarget(*module, host.getTargetTriple(), image);
+  contract(*module);  // ahead of checks, which use numbers as well: a product with another use stays one
   if (checks) check_arithmetic(*module, kernel);
   if (births.nans || births.infinities) check_births(*module, kernel, births);
   if (checks) check_origins(*module, image);
@@ -449,7 +450,6 @@ std::string Jit::Impl::make(const KernelImage& image, const Target& target, Tier
   llvm::raw_string_ostream stream(messages);
   if ((!just_made || checks || ir::kVerifyEachStep) && llvm::verifyModule(*module, &stream))
     refuse(image, fmt::format("its code is not valid: {}", messages));
-  contract(*module);
   if (tier == Tier::Quick) {
     round_integers_once(*module);
     kernel.code.bytecode = to_bytecode(*module, kEntryName);

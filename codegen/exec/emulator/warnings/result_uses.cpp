@@ -89,6 +89,7 @@ class Uses {
 
   /// It is handed on where the block's end goes that way, and of what a loop carries where an iteration begins.
   void visit_phi(llvm::PHINode& phi, const llvm::Use& use, const Conditions& conditions) {
+    if (phi.use_empty()) return;
     llvm::BasicBlock* from = phi.getIncomingBlock(use);
     Instruction& end = *from->getTerminator();
     Conditions more = conditions;

@@ -317,6 +317,23 @@ TEST(Warnings, OfNansBehindStepsThatFewNumbersTake) {
   }
 }
 
+// What is looked at is computed as it is without.
+TEST(Warnings, OfNansLeaveNumbersAsTheyAre) {
+  const auto numbers = [](bool nans) {
+    auto device = make_emulator({.check_nans = nans});
+    Array<float> x(*device, iota(256)), y(*device, 256);
+    Program::parse(
+        "import triton\nimport triton.language as tl\n@triton.jit\ndef kernel(x, y):\n"
+        "    i = tl.arange(0, 256)\n    v = tl.load(x + i) / 3\n    tl.store(y + i, v * v - 0.1)\n",
+        "k.py")
+        .kernel("kernel")
+        .launch(*device, {1}, {.num_warps = 1}, reinterpret_cast<float*>(x.address()),
+                reinterpret_cast<float*>(y.address()));
+    return y.values();
+  };
+  EXPECT_EQ(numbers(true), numbers(false));
+}
+
 TEST(Warnings, OfInfinitiesWhereTheyAreBorn) {
   for (const char* value :
        {"v / (v + 2)", "tl.exp(-v * 1000)", "tl.log(v + 2)", "v * -1e38 * 10", "v.to(tl.float16) * 60000",
