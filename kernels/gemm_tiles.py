@@ -229,6 +229,14 @@ def best_extent(across, along, width, least, more, blocks=1, products=1, most=32
     return best
 
 
+def height_of(rows, step, k):
+    """Rows of A of a tile with K-steps of k that holds so many, a multiple of `step`: rows of 128 elements lie in shared memory in blocks of a
+    power of two of them, and only those of 8, or of 64 and more, are operands of few instructions."""
+    height = triton.cdiv(rows, step) * step
+    in_blocks = height % 16 == 0 and height % 64 != 0 and height != triton.next_power_of_2(height)
+    return height + 8 if k > 64 and in_blocks else height
+
+
 def of_few_rows(M, N):
     """Tiles of all rows of a product of up to 64. A product that waits for memory takes as long as its busiest multiprocessor:
     some have as many columns as give each a tile, by instructions that take 64 rows and any multiple of 8 columns. The others are
@@ -237,9 +245,9 @@ def of_few_rows(M, N):
     found = []
     for k, blocks in [(64, 1), (128, 1), (64, 2)]:
         found.append(tile(64, columns * blocks, k, 4, max(2, stages_of(64, columns) * 64 // k), blocks=blocks))
-    rows = triton.cdiv(M, 8) * 8
     for n, k, stages, blocks in [(64, 64, 10, 1), (128, 64, 5, 1), (128, 64, 10, 1), (128, 64, 10, 2), (256, 64, 16, 4), (512, 64, 16, 4),
                                  (256, 128, 8, 4), (512, 128, 8, 4)]:
+        rows = height_of(M, 8, k)
         found.append(tile(rows, n, k, 4, stages_of(rows, n // blocks, stages, step=k), 8, 0, 0, True, blocks=blocks))
     return found
 

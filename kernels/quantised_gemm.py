@@ -9,13 +9,13 @@ divide the tile, zeros are, to A's type, in which integers up to 128 are exact).
 (SCALED) are too short for that: their weights are scaled on the way, and are then what weights of 16 bits would be; so are those of any
 groups for more than 64 rows of A, whose sums take the registers that a group's would.
 
-The transposed product W A^T is computed, whose instructions take 8 rows of A and more, and W from registers: of more than 64 rows of A W
-comes to shared memory as it is, and each thread reads and converts the two elements at a time that it multiplies (BYTES). For up to 64 rows a thread may take its part of W
-from memory in pieces of 16 bytes and have the tensor cores' operand in its registers: K is counted in the order that makes it so. Then the
-warps divide the K-steps into SHARES (0: they divide the tile), and add up their sums at the end. Zeros are taken from the
-sums there, as that many sums of A: rows of A that are not finite give NaN. One row of A may be multiplied without tensor cores
-(BLOCK_M = 1 without SHARES): a thread has a piece of 16 bytes of each of BLOCK_N rows of W, and no thread waits for another before the sums are
-complete. Where tiles are few, several programs share the K-steps of a tile. The last one that is done adds up their sums; where they are
+The transposed product W A^T is computed, whose instructions take 8 rows of A and more, and W from registers: where warpgroups multiply, and the
+sums of groups are not scaled, W comes to shared memory as it is, and each thread reads and converts the two elements at a time that it multiplies
+(BYTES). For up to 64 rows a thread may take its part of W from memory in pieces of 16 bytes and have the tensor cores' operand in its
+registers: K is counted in the order that makes it so. Then the warps divide the K-steps into SHARES (0: they divide the tile), and add up their
+sums at the end. Zeros are taken from the sums there, as that many sums of A: rows of A that are not finite give NaN. One row of A may be multiplied
+without tensor cores (BLOCK_M = 1 without SHARES): a thread has a piece of 16 bytes of each of BLOCK_N rows of W, and no thread waits for another
+before the sums are complete. Where tiles are few, several programs share the K-steps of a tile. The last one that is done adds up their sums; where they are
 many (TOGETHER), they hand them over to each other as those of gemm.py do, and add up a part of its rows each. It is done in order, so that
 results are the same in every run.
 """
@@ -23,8 +23,9 @@ results are the same in every run.
 import triton
 import triton.language as tl
 
-from shares import add_shares, hand_over, leave
-from gemm_tiles import PROCESSORS, clusters_at_once, row_class
+from gemm import add_shares, as_tile, in_order, load_shares, places
+from shares import leave, wait_for_shares
+from gemm_tiles import PROCESSORS, clusters_at_once, height_of, row_class
 from quantised_weights import column_ptrs, has_fractions, load_factors, load_numbers, load_weights, plain_weights, scaled_weights, unit
 from tiles import activate
 
@@ -41,19 +42,6 @@ def slices(rows):
 def tile(m, n, k, warps, stages, programs, shares=0, maxnreg=None, blocks=1):
     how = {"BLOCK_M": m, "BLOCK_N": n, "STEP": k, "PROGRAMS": programs, "STAGES": stages, "SHARES": shares}
     return triton.Config(how, num_warps=warps, num_stages=stages, maxnreg=maxnreg, num_ctas=blocks)
-
-
-ROOM = 230000  # in shared memory, for operands and results
-
-
-def of_many_rows(rows, n, k, warps, programs, blocks=1):
-    """Tiles of these numbers of more than 64 rows of A. Of the stages that there is room for one is of the product under way."""
-    found = []
-    for m in rows:
-        results = 2 * m * n if programs == 0 and blocks == 1 else 0
-        stages = min(6, (ROOM - results) // (k * (2 * m + n // blocks)) - 1)
-        found.append(tile(m, n, k, warps, stages, programs, blocks=blocks))
-    return found
 
 
 def configs():
@@ -78,8 +66,6 @@ def configs():
                 found.append(tile(m, n, k, warps, stages, programs))
         found.append(tile(m, 128, 128, 8, 3, 1))
         found.append(tile(m, 128, 256, 8, 8, 1))
-    for n, k, warps, programs, blocks, rows in MANY_ROWS:
-        found += of_many_rows(rows, n, k, warps, programs, blocks)
     found.append(tile(16, 16, 64, 1, 3, 2))
     return found
 
@@ -100,26 +86,82 @@ SHARED_BY_MORE_ROWS = [(16, 4, 1, 1, 0), (16, 8, 1, 1, 0), (32, 4, 1, 1, 0), (32
                        (32, 4, 2, 1, 0), (32, 4, 1, 1, 4), (64, 4, 1, 1, 4)]
 
 
-# Of more than 64 rows of A: rows of W, K-step, warps, programs, blocks of a cluster, each of which has some of W's rows, and rows of A.
-MANY_ROWS = [(128, 64, 8, 0, 1, [96, 128, 160, 192, 224, 256, 320]), (128, 128, 8, 0, 1, [96, 128]), (256, 64, 8, 0, 1, [96, 128]),
-             (256, 64, 8, 0, 2, [96, 128, 192, 256, 320]), (512, 64, 8, 0, 4, [192, 256]), (128, 64, 4, 0, 1, [128]), (128, 64, 4, 0, 2, [96, 128, 192]),
-             (64, 64, 4, 0, 1, [96, 128, 192, 256]), (64, 128, 4, 0, 1, [96, 128]), (128, 64, 8, 1, 1, [96, 128, 192, 256]),
-             (128, 128, 8, 1, 1, [96, 128]), (256, 64, 8, 1, 2, [96, 128, 192, 256]), (64, 64, 4, 1, 1, [96, 128, 192]),
-             (64, 128, 4, 1, 1, [96, 128]), (128, 64, 4, 1, 2, [96, 128, 192])]
+# With weights that come to shared memory as they are: rows of W, K-step, warps, programs, blocks of a cluster, each of which has some of W's rows.
+IN_BYTES = [(64, 64, 4, 0, 1), (64, 128, 4, 0, 1), (64, 64, 4, 1, 1), (64, 128, 4, 1, 1), (128, 64, 8, 0, 1), (128, 128, 8, 0, 1),
+             (128, 64, 8, 1, 1), (128, 128, 8, 1, 1), (128, 64, 4, 0, 1), (256, 64, 8, 0, 1), (128, 64, 4, 0, 2), (128, 64, 4, 1, 2),
+             (128, 128, 4, 1, 2), (256, 64, 8, 0, 2), (256, 128, 8, 0, 2), (256, 64, 8, 1, 2), (512, 64, 8, 0, 4)]
+ROOM = 230000  # in shared memory, for operands and results
+MOST_SUMS = 5120  # of a warp
+LEFT_SUMS = 32768  # for which each program that shares a tile has room in memory
+MOST = 12  # of these are timed
 
 
-def expected(config, M, N, K, packed):
-    """Cycles of a product of more than 64 rows of A, about, as measured on an H200: those of the tensor cores, or those in which warps convert
-    the weights of a K-step, which take as long for few rows of A as for many. Very many where no programs share a tile that could."""
-    m = config.kwargs["BLOCK_M"]
-    n = config.kwargs["BLOCK_N"] // config.num_ctas
-    tiles = triton.cdiv(M, m) * triton.cdiv(N, config.kwargs["BLOCK_N"])
-    at_once = clusters_at_once(config.num_ctas)
-    splits = max(1, min(at_once // tiles, K // 128)) if config.kwargs["PROGRAMS"] > 0 else 1
-    if splits == 1 and config.kwargs["PROGRAMS"] > 0:
+def stages_of(m, n, k, programs, blocks):
+    """Of the stages that there is room for one is of the product under way."""
+    results = 2 * m * n if programs == 0 and blocks == 1 else 0
+    return min(6, (ROOM - results) // (k * (2 * m + n // blocks)) - 1)
+
+
+def expected(m, n, k, warps, programs, blocks, M, N, K, packed):
+    """Cycles of such a product, about, as fitted to measurements on an H200: in a K-step those of the tensor cores and those in which warps convert
+    weights, of which most are at the same time. Very many where no programs share a tile that could."""
+    wide = n // blocks
+    tiles = triton.cdiv(M, m) * triton.cdiv(N, n)
+    at_once = clusters_at_once(blocks)
+    splits = max(1, min(at_once // tiles, K // 128)) if programs > 0 else 1
+    if splits == 1 and programs > 0:
         return 1e15
-    convert = (13 if packed else 11) * (1.55 if n > 128 else 1) * (0.92 if config.kwargs["STEP"] > 64 else 1)
-    return triton.cdiv(tiles * splits, at_once) * (triton.cdiv(K, splits) * max(m * n / 2048, convert) + (14000 if splits > 1 else 4000))
+    multiply = m * wide * 0.034
+    convert = (5 if packed else 3.2) * wide * (1 if warps == 4 else 0.87) * (0.9 if k > 64 else 1)
+    step = max(multiply, convert) + 0.3 * min(multiply, convert)
+    ends = 11000 + (2000 + 0.4 * m * wide + 150 * splits if splits > 1 else 0)
+    return triton.cdiv(tiles * splits, at_once) * (triton.cdiv(K, 64 * splits) * step + 5000) + ends - 5000
+
+
+def heights(M, k):
+    """Rows of A of tiles that divide M rows evenly; up to 64 rows all of a class. Multiples of 16 and 32 take fewer registers than others of 8."""
+    if M <= 64:
+        return [height_of(row_class(M), 8, k)]
+    found = []
+    for parts in range(triton.cdiv(M, 320), triton.cdiv(M, 72) + 1):
+        rows = max(72, triton.cdiv(M, parts))
+        for step in [8, 16, 32]:
+            height = height_of(rows, step, k)
+            if height not in found and 4 * height < 5 * rows + 16 and (height <= 256 or (height % 16 == 0 and height <= 320)):
+                found.append(height)
+    return found
+
+
+def least(found, count):
+    """Of pairs of a time and a configuration so many of the least times."""
+    most = max(sorted([time for time, config in found])[:count])
+    return [one for one in found if one[0] <= most]
+
+
+def in_bytes(named_args):
+    """Tiles whose weights come to shared memory as they are, of as many rows of A as suit the matrix: those that are expected to take the least
+    time."""
+    packed = named_args["b_ptr"].dtype == tl.uint8
+    M = named_args["M"]
+    N = named_args["N"]
+    K = named_args["K"]
+    scaled = have_scales_of_a(named_args)
+    found = []
+    for n, k, warps, programs, blocks in IN_BYTES:
+        if n > triton.next_power_of_2(N) or k > K:
+            continue
+        of_width = []
+        for m in heights(M, k):
+            stages = stages_of(m, n, k, programs, blocks)
+            sums = m * n // blocks
+            if stages < 2 or sums > MOST_SUMS * warps or (programs > 0 and sums > LEFT_SUMS):
+                continue
+            if scaled or (blocks == 1 and sums <= 4096 * warps):  # registers for a group's sums, too
+                time = expected(m, n, k, warps, programs, blocks, M, N, K, packed)
+                of_width.append((time, tile(m, n, k, warps, stages, programs, blocks=blocks)))
+        if len(of_width) > 0:
+            found += least(of_width, 3)
+    return [config for time, config in least(found, MOST)] if len(found) > 0 else []
 
 
 def fills(config, named_args):
@@ -136,14 +178,6 @@ def whole(configs, named_args):
     """Those whose steps divide K, if they are most: loads without masks take fewer instructions."""
     kept = [c for c in configs if named_args["K"] % c.kwargs["STEP"] == 0]
     return kept if 2 * len(kept) > len(configs) else configs
-
-
-def may_scale_sums(config):
-    """Whether a thread has the registers for the sums of a group beside those that they are added to."""
-    return config.num_ctas == 1 and config.kwargs["BLOCK_M"] * config.kwargs["BLOCK_N"] <= 4096 * config.num_warps
-
-
-MOST = 12  # configurations that are timed of more than 64 rows of A
 
 
 def fitting(configs, named_args, **kwargs):
@@ -163,19 +197,17 @@ def fitting(configs, named_args, **kwargs):
         few = whole([c for c in shares if fills(c, named_args)], named_args)
     if len(few) > 0 and m <= 16:
         return few
-    rows = row_class(named_args["M"])
     kept = few
+    by_bytes = m > 64 or (m > 16 and have_scales_of_a(named_args) and named_args["GROUP"] in [0, 32, 64])
+    if by_bytes:
+        kept = kept + in_bytes(named_args)
+    rows = row_class(m)
     for config in configs:
         m = config.kwargs["BLOCK_M"]
         if config.kwargs["SHARES"] > 0 or config.kwargs["BLOCK_N"] > triton.next_power_of_2(named_args["N"]) or config.kwargs["STEP"] > named_args["K"]:
             continue
-        if m == rows if rows <= 64 else 96 <= m < 2 * rows and (have_scales_of_a(named_args) or may_scale_sums(config)):
+        if m == rows and not (by_bytes and config.num_warps >= 4):
             kept.append(config)
-    if rows > 64 and len(kept) > 0:
-        packed = named_args["b_ptr"].dtype == tl.uint8
-        cycles = [expected(c, named_args["M"], named_args["N"], named_args["K"], packed) for c in kept]
-        most = max(sorted(cycles)[:MOST])
-        kept = [c for c, time in zip(kept, cycles) if time <= most]
     return kept if len(kept) > 0 else configs[-1:]
 
 
@@ -209,11 +241,10 @@ def in_fragments(x, FOUR_BITS: tl.constexpr):
 @triton.jit
 def multiply(acc, begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N, K, a_stride, b_stride, scales_stride, zeros_stride,
              PACKED: tl.constexpr, GROUP: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
-             STAGES: tl.constexpr, EVEN_K: tl.constexpr, SCALED: tl.constexpr):
+             STAGES: tl.constexpr, EVEN_K: tl.constexpr, SCALED: tl.constexpr, BYTES: tl.constexpr):
     """Adds the products of the K-steps from `begin` to `end` to the sums of a tile, BLOCK_N rows of W x BLOCK_M rows of A."""
     TYPE: tl.constexpr = a_ptr.dtype.element_ty
     FRACTIONS: tl.constexpr = has_fractions(zeros_ptr)
-    BYTES: tl.constexpr = BLOCK_M > 64 and (SCALED or GROUP == 0)
     row, row_there = rows_within(row, N, False)
     col, col_there = rows_within(first_col + tl.arange(0, BLOCK_M), M, False)
     depth = tl.arange(0, BLOCK_K)
@@ -421,16 +452,42 @@ def are_scaled(args):
     return have_scales_of_a(args) and (short or (args["GROUP"] > 0 and args["BLOCK_M"] > 64))
 
 
+def are_in_bytes(args):
+    """Whether weights come to shared memory as they are: where warpgroups multiply more than 16 rows of A, but those of groups whose sums are
+    scaled."""
+    by_group = args["GROUP"] > 0 and not are_scaled(args)
+    return args["SHARES"] == 0 and args["num_warps"] % 4 == 0 and args["BLOCK_M"] > 16 and not by_group
+
+
+@triton.constexpr_function
+def is_of_blocks(rows, cols):
+    """Whether a tile consists of the blocks of 16 x 8 that tensor cores add up."""
+    return rows % 16 == 0 and cols % 8 == 0
+
+
 @triton.jit
-def sum_part(part, first_row, col, partials, splits, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr,
-             BLOCK_N: tl.constexpr, PARTS: tl.constexpr):
-    """Stores a part of a tile, which starts at row first_row of W, summed over all shares."""
-    ROWS: tl.constexpr = BLOCK_N // PARTS
-    AT_ONCE: tl.constexpr = 8192 // (ROWS * BLOCK_M)
-    AHEAD: tl.constexpr = 16 if AT_ONCE >= 16 else 8 if AT_ONCE >= 8 else 4 if AT_ONCE >= 4 else 2
-    row = part * ROWS + tl.arange(0, ROWS)
-    acc = add_shares(tl.zeros((ROWS, BLOCK_M), dtype=tl.float32), 0, partials, splits, row, AHEAD, BLOCK_N, BLOCK_M)
-    finish(acc, first_row + row, col, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE)
+def in_line(acc):
+    """The sums of a tile as they are left in memory, 128 of its rows in a row, in the order of the registers that have them."""
+    if is_of_blocks(acc.shape[0], acc.shape[1]):
+        return in_order(acc, False)
+    else:
+        return tl.reshape(acc, [1, acc.shape[0] * acc.shape[1]])
+
+
+@triton.jit
+def sum_part(part, first_row, first_col, partials, splits, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE: tl.constexpr, BLOCK_M: tl.constexpr,
+             BLOCK_N: tl.constexpr, EXTENT: tl.constexpr):
+    """Stores a part of a tile, EXTENT rows of A, summed over all shares."""
+    LINES: tl.constexpr = tl.cdiv(BLOCK_N, 128)
+    PART: tl.constexpr = EXTENT * (BLOCK_N // LINES)
+    LINE: tl.constexpr = BLOCK_M * BLOCK_N // LINES
+    AHEAD: tl.constexpr = max(1, min(16, 16384 // (LINES * PART)))
+    # The first shares ahead of the loop, whose sums are in the order of what is loaded then.
+    sums = tl.sum(load_shares(partials, 0, splits, part, AHEAD, PART, LINE, LINES), axis=0) + 0.0
+    sums = add_shares(sums, AHEAD, partials, splits, part, AHEAD, PART, LINE, LINES)
+    acc = as_tile(sums, BLOCK_N, False) if is_of_blocks(BLOCK_N, EXTENT) else tl.reshape(sums, [BLOCK_N, EXTENT])
+    last = min(M, first_col + BLOCK_M)
+    finish(acc, first_row + tl.arange(0, BLOCK_N), first_col + part * EXTENT + tl.arange(0, EXTENT), out_ptr, bias_ptr, last, N, out_stride, EPILOGUE)
 
 
 def columns_at_once(args):
@@ -441,16 +498,19 @@ def columns_at_once(args):
 
 
 def are_many(args):
-    """Whether more than eight programs share a tile, or several a large one."""
+    """Whether more than eight programs share a tile, or several a large one, or what they leave is more than one of them adds up in good time."""
     tiles = triton.cdiv(args["N"], args["BLOCK_N"]) * triton.cdiv(args["M"], args["BLOCK_M"])
     steps = triton.cdiv(args["K"], args["STEP"] if args["SHARES"] > 0 else columns_at_once(args))
-    return min(args["PROGRAMS"] * clusters_at_once(args["num_ctas"]) // max(1, tiles), steps) > (8 if args["BLOCK_M"] * args["BLOCK_N"] < 16384 else 1)
+    splits = min(args["PROGRAMS"] * clusters_at_once(args["num_ctas"]) // max(1, tiles), steps)
+    sums = args["BLOCK_M"] * args["BLOCK_N"]
+    return splits > (8 if sums < 16384 else 1) or splits * sums > 42000
 
 
 @triton.autotune(configs=configs(), key=["m_class", "N", "K", "GROUP"], prune_configs_by={"early_config_prune": fitting, "top_k": 32})
 @triton.heuristics({
     "SCALED": are_scaled,
     "TOGETHER": are_many,
+    "BYTES": are_in_bytes,
     "BLOCK_K": lambda args: columns_at_once(args),
     "EVEN_K": lambda args: args["K"] % (args["STEP"] if args["SHARES"] > 0 else columns_at_once(args)) == 0,
     "EVEN_BLOCKS": lambda args: args["K"] % columns_at_once(args) == 0,
@@ -459,10 +519,11 @@ def are_many(args):
 def quantised_gemm(out_ptr, a_ptr, b_ptr, scales_ptr, zeros_ptr, bias_ptr, M, N, K, out_stride, a_stride, b_stride, scales_stride,
                    zeros_stride, m_class, partials_ptr, counters_ptr, EPILOGUE: tl.constexpr, PACKED: tl.constexpr, GROUP: tl.constexpr,
                    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, STEP: tl.constexpr, PROGRAMS: tl.constexpr, STAGES: tl.constexpr, SHARES: tl.constexpr,
-                   BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr, EVEN_BLOCKS: tl.constexpr, SCALED: tl.constexpr, TOGETHER: tl.constexpr):
+                   BLOCK_K: tl.constexpr, EVEN_K: tl.constexpr, EVEN_BLOCKS: tl.constexpr, SCALED: tl.constexpr, TOGETHER: tl.constexpr,
+                   BYTES: tl.constexpr):
     """About PROGRAMS programs a multiprocessor, a multiple of the number of tiles; 0: one a tile. They leave the tile's counters at zero.
     Where SHARES divide K, BLOCK_M is M at least."""
-    PARTS: tl.constexpr = min(BLOCK_N, 16)
+    PARTS: tl.constexpr = 16
     tiles_m = 1 if SHARES > 0 else tl.cdiv(M, BLOCK_M)
     splits = 1
     share = 0
@@ -492,27 +553,34 @@ def quantised_gemm(out_ptr, a_ptr, b_ptr, scales_ptr, zeros_ptr, bias_ptr, M, N,
                               zeros_stride, PACKED, GROUP, BLOCK_M, BLOCK_N, BLOCK_K, STEP, SHARES, STAGES, EVEN_K, EVEN_BLOCKS, SCALED)
     else:
         acc = multiply(tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32), begin, end, row, first_col, a_ptr, b_ptr, scales_ptr, zeros_ptr, M, N,
-                       K, a_stride, b_stride, scales_stride, zeros_stride, PACKED, GROUP, BLOCK_M, BLOCK_N, BLOCK_K, STAGES, EVEN_K, SCALED)
+                       K, a_stride, b_stride, scales_stride, zeros_stride, PACKED, GROUP, BLOCK_M, BLOCK_N, BLOCK_K, STAGES, EVEN_K, SCALED,
+                       BYTES)
     if splits == 1:
         finish(acc, row, col, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE)
     else:
-        partials = partials_ptr + (program * splits).to(tl.int64) * (BLOCK_N * BLOCK_M)
+        TILE: tl.constexpr = BLOCK_N * BLOCK_M
+        partials = partials_ptr + (program * splits).to(tl.int64) * TILE
         if TOGETHER:
-            alone = hand_over(acc, share, splits, partials, counters, BLOCK_N, BLOCK_M, PARTS)
-            for part in range(share, 0 if alone else PARTS, splits):
-                sum_part(part, first_row, col, partials, splits, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE, BLOCK_M, BLOCK_N, PARTS)
+            # Parts of so many groups of eight rows of A, none of which is empty.
+            EXTENT: tl.constexpr = 8 * tl.cdiv(BLOCK_M // 8, PARTS) if is_of_blocks(BLOCK_N, BLOCK_M) else BLOCK_M
+            COUNT: tl.constexpr = tl.cdiv(BLOCK_M, EXTENT)
+            LINES: tl.constexpr = tl.cdiv(BLOCK_N, 128)
+            tl.store(partials + share * TILE + places(TILE // LINES, TILE // LINES, LINES), in_line(acc))
+            alone = wait_for_shares(share, splits, counters, COUNT)
+            for part in range(share, 0 if alone else COUNT, splits):
+                sum_part(part, first_row, first_col, partials, splits, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE, BLOCK_M, BLOCK_N, EXTENT)
             undone = leave(alone, splits, counters)
-            for part in range(0, PARTS if undone != 0 else 0):
+            for part in range(0, COUNT if undone != 0 else 0):
                 if (undone >> part) % 2 != 0:
-                    sum_part(part, first_row, col, partials, splits, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE, BLOCK_M, BLOCK_N, PARTS)
+                    sum_part(part, first_row, first_col, partials, splits, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE, BLOCK_M, BLOCK_N, EXTENT)
         else:
             place = tl.arange(0, BLOCK_N)[:, None] + tl.arange(0, BLOCK_M)[None, :] * BLOCK_N
             used = (col < M)[None, :]
-            tl.store(partials + share * (BLOCK_N * BLOCK_M) + place, acc, mask=used)
+            tl.store(partials + share * TILE + place, acc, mask=used)
             tl.debug_barrier()
             if tl.atomic_add(counters, 1) == splits - 1:
                 acc = tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32)
                 for other in range(0, splits):
-                    acc += tl.load(partials + other * (BLOCK_N * BLOCK_M) + place, mask=used, other=0.0, cache_modifier=".cg")
+                    acc += tl.load(partials + other * TILE + place, mask=used, other=0.0, cache_modifier=".cg")
                 finish(acc, row, col, out_ptr, bias_ptr, M, N, out_stride, EPILOGUE)
                 tl.store(counters, 0)

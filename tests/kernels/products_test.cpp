@@ -164,5 +164,19 @@ TEST(BatchedGemm, ClustersTakeTilesInTurns) {
   EXPECT_FALSE(has_tile(tiles(64, 100, 100, 224), 104, 512, 4, 1)) << "more blocks than columns";
 }
 
+// Weights of few bits: tiles of the rows that there are, of more than 64; of fewer those of their class.
+TEST(QuantisedGemm, TilesHaveTheRowsThatThereAre) {
+  const auto tiles = [](int64_t m, int64_t n, int64_t k) {
+    LaunchArgs args;
+    args.set("M", m), args.set("N", n), args.set("K", k), args.set("GROUP", int64_t(0));
+    args.set("a_ptr", PointerArg{Elem::F16, 16}), args.set("b_ptr", PointerArg{Elem::I8, 16});
+    args.set("scales_ptr", PointerArg{Elem::F16, 16});
+    return fitting("quantised_gemm.py", "quantised_gemm", args);
+  };
+  EXPECT_TRUE(has_tile(tiles(100, 3072, 3072), 104, 64, 1, 1));
+  EXPECT_TRUE(has_tile(tiles(777, 4096, 11008), 200, 128, 1, 0));
+  EXPECT_TRUE(has_tile(tiles(40, 4096, 4096), 48, 64, 1, 1));
+}
+
 }  // namespace
 }  // namespace tegula::kernels

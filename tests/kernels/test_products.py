@@ -211,7 +211,7 @@ class QuantisedWeights(Case):
         for m, rows, n, cols, k, format, group, step, warps, splits, blocks, kind, with_zeros in (
                 (300, 320, 256, 128, 384, "int8", 0, 64, 8, 1, 1, "f16", False), (130, 128, 272, 256, 512, "int4", 128, 64, 8, 2, 2, "bf16", True),
                 (100, 96, 256, 256, 320, "int8", 0, 64, 4, 2, 4, "f16", False), (200, 192, 128, 128, 456, "uint4", 32, 64, 8, 1, 1, "f16", True),
-                (128, 128, 192, 64, 512, "int8", 64, 128, 4, 3, 1, "bf16", False)):
+                (128, 128, 192, 64, 512, "int8", 64, 128, 4, 3, 1, "bf16", False), (130, 136, 70, 64, 384, "int8", 0, 128, 4, 3, 1, "f16", False)):
             b, value = self.weights(n, k, format)
             groups = -(-k // group) if group else 1
             scales, zeros = Array(random.uniform(0.5, 1.5, (n, groups)), kind), Array(random.integers(0, 16, (n, groups)), "u8")
@@ -220,12 +220,13 @@ class QuantisedWeights(Case):
             w = self.as_multiplied(w, m, group, kind, kind)
             a, c = normal((m, k), kind), empty((m, n))
             tiles = -(-m // rows) * -(-n // cols)
-            text[(tiles * splits,)](c.given, a.given, b.given, scales.given, zeros.given if with_zeros else None, None, m, n, k, n, k,
-                                    k if format == "int8" else k // 2, groups, groups, 8, empty(tiles * splits * rows * cols).given,
-                                    Array(np.zeros(4 * tiles), "i32").given, EPILOGUE="none", PACKED=format if format != "int8" else "int4", GROUP=group,
-                                    BLOCK_M=rows, BLOCK_N=cols, STEP=step, SHARES=0, STAGES=3, PROGRAMS=splits - 1, BLOCK_K=step, EVEN_K=k % step == 0,
-                                    TOGETHER=blocks == 2, num_warps=warps, num_stages=3, num_ctas=blocks)
-            self.near(c, a.exact @ w.T, scale=30 * k**0.5, what=f"{m} {n} {k} {format} {group} {blocks}")
+            for together in (False, True) if splits > 1 else (False,):
+                text[(tiles * splits,)](c.given, a.given, b.given, scales.given, zeros.given if with_zeros else None, None, m, n, k, n, k,
+                                        k if format == "int8" else k // 2, groups, groups, 8, empty(tiles * splits * rows * cols).given,
+                                        Array(np.zeros(4 * tiles), "i32").given, EPILOGUE="none", PACKED=format if format != "int8" else "int4",
+                                        GROUP=group, BLOCK_M=rows, BLOCK_N=cols, STEP=step, SHARES=0, STAGES=3, PROGRAMS=splits - 1, BLOCK_K=step,
+                                        EVEN_K=k % step == 0, TOGETHER=together, num_warps=warps, num_stages=3, num_ctas=blocks)
+                self.near(c, a.exact @ w.T, scale=30 * k**0.5, what=f"{together} {m} {n} {k} {format} {group} {blocks}")
 
     def test_infinite_elements(self):
         """Weights without zeros are multiplied as they are: an infinite product stays one."""

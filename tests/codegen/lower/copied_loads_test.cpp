@@ -226,7 +226,7 @@ TEST(CopiedLoads, LeaveWhatAllProgramsReadInPlace) {
     const std::string arguments = fmt::format(
         "out_ptr=*f16 a_ptr=*f16 b_ptr=*u8 scales_ptr=*f16 zeros_ptr=*u8=0 bias_ptr=*f16=0 partials_ptr=*f32 "
         "counters_ptr=*i32 EPILOGUE=none PACKED=int4 GROUP=128 BLOCK_M=2 BLOCK_N=8 STEP=2048 PROGRAMS=0 STAGES=2 "
-        "SHARES=4 BLOCK_K=128 {} EVEN_BLOCKS=1 SCALED=0 TOGETHER=0",
+        "SHARES=4 BLOCK_K=128 {} EVEN_BLOCKS=1 SCALED=0 TOGETHER=0 BYTES=0",
         even);
     kernel_texts::Specialisation weights =
         kernel_texts::specialisation({"kernels/quantised_gemm.py", "quantised_gemm", arguments.c_str(), 4}, 4);

@@ -45,19 +45,19 @@ constexpr Case kCases[] = {
      "out_ptr=*f16 a_ptr=*f16 b_ptr=*u8 scales_ptr=*f16 zeros_ptr=*u8 bias_ptr=*f16=0 partials_ptr=*f32 "
      "counters_ptr=*i32 "
      "EPILOGUE=none PACKED=uint4 GROUP=128 BLOCK_M=16 BLOCK_N=64 STEP=128 PROGRAMS=4 STAGES=3 SHARES=0 BLOCK_K=128 "
-     "EVEN_K=1 EVEN_BLOCKS=1 SCALED=0 TOGETHER=0",
+     "EVEN_K=1 EVEN_BLOCKS=1 SCALED=0 TOGETHER=0 BYTES=0",
      4},
     {"kernels/quantised_gemm.py", "quantised_gemm",
      "out_ptr=*f16 a_ptr=*f16 b_ptr=*u8 scales_ptr=*f16 zeros_ptr=*u8=0 bias_ptr=*f16=0 partials_ptr=*f32 "
      "counters_ptr=*i32 "
      "EPILOGUE=none PACKED=int4 GROUP=128 BLOCK_M=8 BLOCK_N=32 STEP=1024 PROGRAMS=8 STAGES=2 SHARES=8 BLOCK_K=128 "
-     "EVEN_K=1 EVEN_BLOCKS=1 SCALED=0 TOGETHER=0",
+     "EVEN_K=1 EVEN_BLOCKS=1 SCALED=0 TOGETHER=0 BYTES=0",
      8},
     {"kernels/quantised_gemm.py", "quantised_gemm",
      "out_ptr=*f16 a_ptr=*f16 b_ptr=*u8 scales_ptr=*f16 zeros_ptr=*u8=0 bias_ptr=*f16=0 partials_ptr=*f32 "
      "counters_ptr=*i32 "
      "EPILOGUE=none PACKED=int4 GROUP=32 BLOCK_M=8 BLOCK_N=32 STEP=1024 PROGRAMS=8 STAGES=2 SHARES=8 BLOCK_K=128 "
-     "EVEN_K=1 EVEN_BLOCKS=1 SCALED=1 TOGETHER=1",
+     "EVEN_K=1 EVEN_BLOCKS=1 SCALED=1 TOGETHER=1 BYTES=0",
      8},
     {"kernels/softmax.py", "softmax",
      "out_ptr=*f32 x_ptr=*f32 mask_ptr=*i8=0 bias_ptr=*f32=0 scale=f32 BLOCK=4096 WIDTH=4 ROWS=1 STAGES=0 PIECE=0 "
