@@ -205,6 +205,8 @@ TEST(Warnings, OfResultsThatAreUsed) {
            {"v = tl.load(x + i) - n\n    tl.store(x + i, tl.load(x + 7 // v, mask=v > 0, other=3))", 1, nullptr},
            {"v = tl.load(x + i) - n\n    tl.store(x + i, tl.load(x + i, mask=v == 0, other=7 // v))", 1, nullptr},
            {"v = tl.load(x + i) - n\n    tl.store(x + i, tl.load(x + i, mask=v > 0, other=7 // v))", 1, kDivision},
+           // What a loop hands to its next iteration is used, though that one may overwrite it.
+           {"v = n\n    for k in range(n + 2):\n        v = 7 // (k - n)\n    tl.store(x + i, v)", 1, kDivision},
            {"if n > 1:\n        tl.store(x + i, 7 // (n - 1))", 1, nullptr},
            {"s = i\n    for k in range(n):\n        s += 7 // (n - k - 1)\n    tl.store(x + i, s)", 3, kDivision},
            {"tl.store(x + i, tl.load(x + i) << n, mask=i < n - 40)", 32, nullptr},
