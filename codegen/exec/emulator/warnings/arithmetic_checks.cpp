@@ -26,11 +26,23 @@ bool is_disjoint_sum(const Value* value) {
   return op && op->isDisjoint();
 }
 
+/// Also of bits: `or` joins numbers with zeros, `xor` with -1 turns their order around, as what splits and sorts tiles
+/// does.
 bool is_arithmetic(const Value* value) {
   const auto* op = llvm::dyn_cast<llvm::BinaryOperator>(value);
-  return op && (is_disjoint_sum(op) || op->getOpcode() == Instruction::Add || op->getOpcode() == Instruction::Sub ||
-                op->getOpcode() == Instruction::Mul ||
-                (op->getOpcode() == Instruction::Shl && llvm::isa<llvm::ConstantInt>(op->getOperand(1))));
+  if (!op) return false;
+  switch (op->getOpcode()) {
+    case Instruction::Add:
+    case Instruction::Sub:
+    case Instruction::Mul:
+    case Instruction::Or:
+    case Instruction::Xor:
+      return true;
+    case Instruction::Shl:
+      return llvm::isa<llvm::ConstantInt>(op->getOperand(1));
+    default:
+      return false;
+  }
 }
 
 /// What has one result of exact numbers, too: quotients, remainders, shifts to the right, bounds and choices. Those of

@@ -171,6 +171,14 @@ TEST(Warnings, OfIndicesThatThreadsComputeTogether) {
            {"m = tl.arange(0, 16)[:, None] + tl.arange(0, 16)[None, :] * n\n"
             "    tl.store(x + tl.trans(m) * n + 0 * m, 2, mask=tl.trans(m) * n == 0)",
             65536, true},
+           {"at, more = tl.split(tl.join(tl.load(x + i), i) * n * n)\n    tl.store(x + at + more, 2, mask=i < 9)",
+            65536, true},
+           {"at, more = tl.split(tl.join(tl.load(x + i), i) * n * n)\n    tl.store(x + at + more, 2, mask=i < 9)", 1,
+            false},
+           {"at = tl.sort(tl.load(x + i) * n * n)\n    tl.store(x + at + i, 2, mask=i < 9)", 65536, true},
+           {"at = tl.sort((tl.load(x + i) - i) * n * n, descending=True)\n    tl.store(x + at + i, 2, mask=i < 1)", 3,
+            false},
+           {"tl.store(x + ((i * n) ^ 5), 2, mask=i < 9)", 7, false},
        }) {
     SCOPED_TRACE(c.body);
     const std::string found = warnings_of(c.body, c.n);
