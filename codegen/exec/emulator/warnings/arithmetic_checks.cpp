@@ -114,7 +114,7 @@ class Checks {
     Value* divisor = before_clamp(i.getOperand(1));
     if (i.getType()->isVectorTy() || llvm::isa<llvm::Constant>(divisor)) return;
     llvm::IRBuilder<> b(&i);
-    calls_.warn_of_result(i, b.CreateIsNull(divisor), Warning::DivisionByZero, nullptr);
+    calls_.warn_of_result(b, i, b.CreateIsNull(divisor), Warning::DivisionByZero, nullptr);
   }
 
   void check_distance(Instruction& i) {
@@ -122,13 +122,13 @@ class Checks {
     if (i.getType()->isVectorTy() || llvm::isa<llvm::Constant>(distance)) return;
     llvm::IRBuilder<> b(&i);
     Value* bits = llvm::ConstantInt::get(distance->getType(), i.getType()->getIntegerBitWidth());
-    calls_.warn_of_result(i, b.CreateICmpUGE(distance, bits), Warning::WideShift, distance);
+    calls_.warn_of_result(b, i, b.CreateICmpUGE(distance, bits), Warning::WideShift, distance);
   }
 
   void check_index(Instruction& i) {
     Value *index = i.getOperand(0), *extent = i.getOperand(1);
     llvm::IRBuilder<> b(&i);
-    calls_.warn_of_result(i, b.CreateICmpUGE(index, extent), Warning::IndexBeyondExtent);
+    calls_.warn_of_result(b, i, b.CreateICmpUGE(index, extent), Warning::IndexBeyondExtent);
   }
 
   // ---- Addresses

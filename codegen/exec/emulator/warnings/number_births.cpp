@@ -1,5 +1,6 @@
 #include "codegen/exec/emulator/warnings/number_births.h"
 
+#include <llvm/ADT/DenseMap.h>
 #include <llvm/ADT/SetVector.h>
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/InstIterator.h>
@@ -117,12 +118,15 @@ class BirthChecks {
 
   void run(llvm::Function& f) {
     llvm::SetVector<Instruction*> results;
-    for (Instruction& i : llvm::instructions(f))
+    unsigned number = 0;
+    for (Instruction& i : llvm::instructions(f)) {
+      places_[&i] = number++;
       if (i.getDebugLoc() && is_pure(i) && number_of(i) && is_used_outside(i, i)) results.insert(&i);
+    }
     // Collected first, as checks use the numbers as well; what is cut off of a long operation is a result of its own.
     std::vector<std::pair<Instruction*, Operands>> found;
     for (size_t n = 0; n < results.size(); ++n) found.push_back({results[n], operands_of(*results[n], results)});
-    for (auto& [result, operands] : found) check(*result, operands, calls_.order_of(f));
+    for (auto& [result, operands] : found) check(*result, operands);
   }
 
  private:
@@ -190,28 +194,36 @@ class BirthChecks {
                            llvm::ConstantFP::getInfinity(x->getType()));
   }
 
-  void check(Instruction& result, const Operands& operands, const llvm::DominatorTree& order) {
+  void check(Instruction& result, const Operands& operands) {
     if (operands.steps == 0 || operands.numbers.empty()) return;
     const bool function = operands.steps > 2;      // whose constants are its own
     if (!function && !is_number(&result)) return;  // bits that somebody computes with
     if (births_.nans && (function || !operands.has_nan))
       warn(
-          result, operands, order, Warning::NanIsBorn,
-          [](llvm::IRBuilder<>& b, Value* x) { return b.CreateFCmpORD(x, x); },
+          result, operands, Warning::NanIsBorn, [](llvm::IRBuilder<>& b, Value* x) { return b.CreateFCmpORD(x, x); },
           [](llvm::IRBuilder<>& b, Value* x) { return b.CreateFCmpUNO(x, x); });
     if (births_.infinities && (function || !operands.has_infinity))
-      warn(result, operands, order, Warning::InfinityIsBorn, is_finite, is_infinite);
+      warn(result, operands, Warning::InfinityIsBorn, is_finite, is_infinite);
   }
 
+  /// Whether every way to the result computes it first. Checks between them do not change places_: to ask LLVM would
+  /// number the instructions of the block again for each of them.
+  bool is_ahead(Instruction& operand, Instruction& result) {
+    llvm::BasicBlock *from = operand.getParent(), *to = result.getParent();
+    if (from == to) return places_.lookup(&operand) < places_.lookup(&result);
+    return calls_.order_of(*to->getParent()).dominates(from, to);
+  }
+
+  /// `b` stands behind the result.
   template <class Sound>
-  static Value* is_sound(llvm::IRBuilder<>& b, Value* operand, const llvm::DominatorTree& order, Sound sound) {
+  Value* is_sound(llvm::IRBuilder<>& b, Instruction& result, Value* operand, Sound sound) {
     auto all = [&](llvm::IRBuilder<>& at) {
       Value* sound_so_far = at.getTrue();
       for (Value* x : scalars_of(at, operand)) sound_so_far = at.CreateAnd(sound_so_far, sound(at, x));
       return sound_so_far;
     };
     auto* def = llvm::dyn_cast<Instruction>(operand);
-    if (!def || order.dominates(def, &*b.GetInsertPoint())) return all(b);
+    if (!def || is_ahead(*def, result)) return all(b);
     // Only some of the ways there compute it.
     llvm::IRBuilder<> behind(def->getParent(), *def->getInsertionPointAfterDef());
     llvm::SSAUpdater on_each_way;
@@ -222,20 +234,21 @@ class BirthChecks {
   }
 
   template <class Sound, class Born>
-  void warn(Instruction& result, const Operands& operands, const llvm::DominatorTree& order, Warning what, Sound sound,
-            Born born) {
+  void warn(Instruction& result, const Operands& operands, Warning what, Sound sound, Born born) {
     llvm::BasicBlock& block = *result.getParent();
     llvm::IRBuilder<> b(&block, *result.getInsertionPointAfterDef());
     Value* all_sound = b.getTrue();
-    for (Value* operand : operands.numbers) all_sound = b.CreateAnd(all_sound, is_sound(b, operand, order, sound));
+    for (Value* operand : operands.numbers) all_sound = b.CreateAnd(all_sound, is_sound(b, result, operand, sound));
     Value* any_born = b.getFalse();
     Value* number = is_number(&result) ? &result : b.CreateBitCast(&result, number_of(result));
     for (Value* x : scalars_of(b, number)) any_born = b.CreateOr(any_born, born(b, x));
-    calls_.warn_of_result(result, b.CreateAnd(all_sound, any_born), what);
+    Value* wrong = b.CreateAnd(all_sound, any_born);
+    calls_.warn_of_result(b, result, wrong, what);
   }
 
   WarningCalls calls_;
   const Births births_;
+  llvm::DenseMap<const Instruction*, unsigned> places_;  ///< of the function's own, ahead of all checks
 };
 
 }  // namespace

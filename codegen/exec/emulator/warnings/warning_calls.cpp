@@ -27,14 +27,13 @@ void WarningCalls::warn(llvm::IRBuilder<>& b, llvm::Value* condition, Warning wh
   b.CreateCall(warn_, {b.CreateZExt(condition, b.getInt32Ty()), b.getInt32(uint32_t(what)), b.getInt32(place)});
 }
 
-void WarningCalls::warn_of_result(llvm::Instruction& i, llvm::Value* wrong, Warning what, const llvm::Value* bounded) {
+void WarningCalls::warn_of_result(llvm::IRBuilder<>& known, llvm::Instruction& i, llvm::Value* wrong, Warning what,
+                                  const llvm::Value* bounded) {
   const auto place = place_of(i);
   if (!place) return;
   for (const ResultUse& use : uses_of_result(i, bounded, order_of(*i.getFunction()))) {
     llvm::Instruction* at = use.from ? use.from->getTerminator() : use.at;
-    auto* known = llvm::dyn_cast<llvm::Instruction>(wrong);
-    if (at == &i && known && known->getParent() == i.getParent() && i.comesBefore(known)) at = known->getNextNode();
-    llvm::IRBuilder<> b(at);
+    llvm::IRBuilder<> b(at == &i ? &*known.GetInsertPoint() : at);
     llvm::Value* condition = wrong;
     for (auto [other, holds] : use.conditions) condition = b.CreateAnd(condition, holds ? other : b.CreateNot(other));
     if (use.from) {

@@ -27,8 +27,10 @@ class WarningCalls {
   std::optional<uint32_t> place_of(const llvm::Instruction& i);
   /// Warns there, where the condition holds.
   void warn(llvm::IRBuilder<>& b, llvm::Value* condition, Warning what, uint32_t place);
-  /// Warns wherever the result of the instruction is used (result_uses.h), if `wrong`, which is known behind it.
-  void warn_of_result(llvm::Instruction& i, llvm::Value* wrong, Warning what, const llvm::Value* bounded = nullptr);
+  /// Warns wherever the result of the instruction is used (result_uses.h), if `wrong`, which is known where `known`
+  /// stands, right ahead of the instruction or behind it.
+  void warn_of_result(llvm::IRBuilder<>& known, llvm::Instruction& i, llvm::Value* wrong, Warning what,
+                      const llvm::Value* bounded = nullptr);
 
   /// Which blocks lie behind which.
   const llvm::DominatorTree& order_of(llvm::Function& f);
