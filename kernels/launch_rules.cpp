@@ -207,11 +207,50 @@ size_t shared_rows_bytes(const BoundCall& call, int num_sms) {
   return rows_class(num_sms, call.extent("rows")) == 0 ? size_t(3 * kMostPartsOfRow) * sizeof(float) : 0;
 }
 
-Grid scanned_rows_grid(const BoundCall& call, const Config& config, int num_sms) {
-  if (config["CHAIN"] == 0) return row_tiles_grid(call, config, num_sms);
-  const int64_t rows = call.extent("rows"), pieces = rows * ceil_div(call.extent("cols"), config["PIECE"]);
-  constexpr int64_t kMostWords = Workspace::kCounters - 2;  // MOST_WORDS of row_pieces.py
-  return {unsigned(pieces <= kMostWords ? pieces : rows)};
+// int32 words in which programs tell each other a number: words_of_number() of row_pieces.py.
+int64_t words_of_number(Elem elem) { return is_float(elem) ? 1 : elem_bits(elem) / 16; }
+
+constexpr int64_t kMostWords = Workspace::kCounters - 2;  // this and kLeastOfGroup as row_pieces.py has them
+constexpr int64_t kLeastOfGroup = 256;
+
+// Pieces of a row, which may begin before its first column where rows begin unevenly: unit_of_pieces() of scan.py.
+int64_t scanned_pieces(const BoundCall& call, const Config& config) {
+  const int64_t stride = call.tensor("x")->strides[0];
+  const bool shifted = stride % 16 != 0 && stride == call.tensor("out")->strides[0];
+  return ceil_div(call.extent("cols") + (shifted ? kMostBefore : 0), config["PIECE"]);
+}
+
+// Whether there are words for a number of each piece, and of each group of pieces: list_of_pieces() of row_pieces.py.
+bool tells_numbers(const BoundCall& call, const Config& config) {
+  const int64_t pieces = scanned_pieces(call, config);
+  const int64_t groups = ceil_div(pieces, std::max<int64_t>(kLeastOfGroup, 32 * *config.num_warps));
+  return words_of_number(call.tensor("out")->elem) * call.extent("rows") * (pieces + groups) <= kMostWords;
+}
+
+// Few rows, several of which have more elements than there are words for pieces of LEAST_PIECE of scan.py, are taken by
+// several launches.
+bool scan_of_wide_rows(Device& device, const BoundCall& call, StreamHandle stream) {
+  constexpr int64_t kLeastPiece = 4096;
+  const int64_t rows = call.extent("rows"), cols = call.extent("cols");
+  const int64_t pieces = kMostWords / words_of_number(call.tensor("out")->elem) * 7 / 8;
+  const int64_t at_once = std::max<int64_t>(1, pieces * kLeastPiece / std::max<int64_t>(cols, 1));
+  if (rows <= at_once || rows_class(device.info().num_sms, rows) > 0) return false;
+  for (int64_t first = 0; first < rows; first += at_once)
+    run(device, call.entry(), call.part("rows", first, std::min(at_once, rows - first)), stream);
+  return true;
+}
+
+Grid scanned_rows_grid(const BoundCall& call, const Config& config, int) {
+  if (config["CHAIN"] == 0) return row_tiles_grid(call, config, 0);
+  const int64_t rows = call.extent("rows");
+  return {unsigned(tells_numbers(call, config) ? rows * scanned_pieces(call, config) : rows)};
+}
+
+// Integers have results of their own type or of 64 bits.
+void check_scanned(const BoundCall& call) {
+  const Elem x = call.tensor("x")->elem, out = call.tensor("out")->elem;
+  if (is_float(x) != is_float(out) || (!is_float(x) && elem_bits(out) < elem_bits(x)))
+    call.refuse(fmt::format("x has elements of type {}, but out {}", elem_info(x).tl, elem_info(out).tl));
 }
 
 Grid tokens_grid(const BoundCall& call, const Config& config, int) {
@@ -460,7 +499,11 @@ const LaunchRule kept_rows{.grid = kept_rows_grid,
 const LaunchRule elements{.grid = elements_grid, .joins_rows = true};
 const LaunchRule row_tiles{row_tiles_grid};
 const LaunchRule shared_rows{shared_rows_grid, shared_rows_bytes};
-const LaunchRule scanned_rows{scanned_rows_grid, counters_alone};
+const LaunchRule scanned_rows{.grid = scanned_rows_grid,
+                              .partial_bytes = counters_alone,
+                              .check = check_scanned,
+                              .instead = scan_of_wide_rows,
+                              .tells_few_rows = has_kept_pieces};
 const LaunchRule sampled_rows{sampled_rows_grid, sampled_rows_bytes};
 const LaunchRule groups_of_channels{groups_of_channels_grid, nullptr, check_groups_of_channels};
 const LaunchRule group_gradients{groups_of_channels_grid, group_gradients_bytes, check_group_gradients};

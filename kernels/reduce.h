@@ -70,11 +70,13 @@ void variance_columns(Device& device, Vector<Out> out, Matrix<T> x, int64_t corr
   run<EntryId::variance_columns>(device, stream, out, x, correction, mean);
 }
 
-/// out[r, c] = the sum or product of x[r, 0] to x[r, c]. `Out`: T or float; `out` may be x itself.
+/// out[r, c] = the sum or product of x[r, 0] to x[r, c]. `Out`: T or float; `out` may be x itself. Integers (T: int32_t
+/// or int64_t, `Out`: T or int64_t) are added and multiplied as those of type Out, and wrap around.
 ///
 /// Traffic: 2 rows cols sizeof(T) bytes.
-template <Floating Out, Floating T>
-void scan_rows(Device& device, Matrix<Out> out, Matrix<T> x, Scan kind = Scan::Sum, StreamHandle stream = nullptr) {
+template <class Out, class T>
+requires((Floating<Out> && Floating<T>) || (std::signed_integral<Out> && std::signed_integral<T>)) void scan_rows(
+    Device& device, Matrix<Out> out, Matrix<T> x, Scan kind = Scan::Sum, StreamHandle stream = nullptr) {
   run<EntryId::scan_rows>(device, stream, out, x, kind);
 }
 

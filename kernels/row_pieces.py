@@ -22,12 +22,14 @@ ROWS_OF_CLASS = 4  # the rows of launches that tuning does not tell apart differ
 MOST_BEFORE = 15
 # How often a program looks for numbers of programs that have not begun.
 PATIENCE = tl.constexpr(256)
+TOLD = tl.constexpr(1 << 32)
 LEFT = tl.constexpr(0x10000)  # in the counter of programs that have ended: one that left its piece
 
 # Warps, elements of a piece that a program keeps in registers, and registers a thread at most.
 KEPT_PIECES = [(4, 2048, None), (4, 4096, None), (8, 4096, None), (8, 8192, None), (8, 8192, 80), (16, 8192, None), (16, 16384, None),
                (32, 16384, None), (32, 24576, None), (16, 24576, None), (8, 24576, None), (16, 30720, None)]
 LEAST_COLS = 32768
+LEAST_OF_GROUP = 256  # pieces of a group, at least: each thread looks for other ones (launch_rules.cpp has the same)
 
 
 def room_for(pieces, args):
@@ -64,19 +66,32 @@ def keeps_pieces(config, named_args):
     return 4 <= pieces <= 1024 and ROWS_OF_CLASS * named_args["rows"] * pieces <= MOST_PIECES
 
 
-def list_of_pieces(words, args):
-    """LIST, room for the pieces of a row, if each of them has programs of its own that tell each other so many words; else 0."""
-    pieces = triton.cdiv(args["cols"], args["PIECE"])
-    if args["rows_class"] == 0 and args["num_ctas"] == 1 and words * args["rows"] * pieces <= MOST_WORDS:
-        return room_for(pieces, args)
-    return 0
+def words_of_number(element):
+    """int32 words that a number of the type takes: a floating-point one is told as fp32, the others by 64 bits for each half of 32."""
+    return 1 if element.is_floating() else element.primitive_bitwidth // 16
+
+
+def list_of_pieces(element, rows, cols, piece, warps):
+    """LIST, the pieces of a group, if each piece of the rows may have a program of its own that tells the others a number; else 0, as words
+    are too few."""
+    group = max(LEAST_OF_GROUP, 32 * warps)
+    pieces = triton.cdiv(cols, piece)
+    numbers = rows * (pieces + triton.cdiv(pieces, group))
+    return group if words_of_number(element) * numbers <= MOST_WORDS else 0
 
 
 @triton.jit
 def tell(counters_ptr, place, number):
-    """A word is 0 until it is told, so that the number 0 is told as the one below 0."""
-    bits = number.to(tl.int32, bitcast=True)
-    tl.atomic_xchg(counters_ptr + 2 + place, tl.where(bits == 0, -0x80000000, bits), sem="relaxed")
+    """A word is 0 until it is told: the fp32 number 0 is told as the one below 0, of others each half with a bit above it."""
+    if number.dtype.is_floating():
+        bits = number.to(tl.int32, bitcast=True)
+        tl.atomic_xchg(counters_ptr + 2 + place, tl.where(bits == 0, -0x80000000, bits), sem="relaxed")
+    else:
+        HALVES: tl.constexpr = number.dtype.primitive_bitwidth // 32
+        words_ptr = (counters_ptr + 2).to(tl.pointer_type(tl.int64)) + place * HALVES
+        for half in tl.static_range(HALVES):
+            bits = (number >> (32 * half)).to(tl.int64) & 0xFFFFFFFF
+            tl.atomic_xchg(words_ptr + half, bits | TOLD, sem="relaxed")
 
 
 @triton.jit
@@ -87,12 +102,34 @@ def load_words(counters_ptr, first, count, LIST: tl.constexpr):
 
 
 @triton.jit
-def told(counters_ptr, first, count, none, LIST: tl.constexpr):
-    """`count` numbers from place `first` on, when all of them are told; `none` behind them."""
-    words = load_words(counters_ptr, first, count, LIST)
-    while tl.max((words == 0).to(tl.int32), axis=0) > 0:
+def load_numbers(counters_ptr, first, count, none, LIST: tl.constexpr):
+    """`count` numbers of the type of `none` from place `first` on, `none` behind them, and which of them are not told."""
+    at = tl.arange(0, LIST)
+    if none.dtype.is_floating():
         words = load_words(counters_ptr, first, count, LIST)
-    return tl.where(tl.arange(0, LIST) < count, words.to(tl.float32, bitcast=True), none)
+        return tl.where(at < count, words.to(tl.float32, bitcast=True), none), words == 0
+    else:
+        HALVES: tl.constexpr = none.dtype.primitive_bitwidth // 32
+        words_ptr = (counters_ptr + 2).to(tl.pointer_type(tl.int64)) + (first + at) * HALVES
+        low = tl.load(words_ptr, mask=at < count, other=-1, volatile=True)
+        missing = low == 0
+        number = low & 0xFFFFFFFF
+        if HALVES == 2:
+            high = tl.load(words_ptr + 1, mask=at < count, other=-1, volatile=True)
+            missing = missing | (high == 0)
+            number = number | (high << 32)
+        return tl.where(at < count, number.to(none.dtype), none), missing
+
+
+@triton.jit
+def told(counters_ptr, first, count, first_group, groups, none, LIST: tl.constexpr):
+    """Two lists of numbers when all of them are told, `none` behind them: `count` from place `first` on, `groups` from `first_group` on."""
+    of_pieces, missing = load_numbers(counters_ptr, first, count, none, LIST)
+    of_groups, missing_groups = load_numbers(counters_ptr, first_group, groups, none, LIST)
+    while tl.max((missing | missing_groups).to(tl.int32), axis=0) > 0:
+        of_pieces, missing = load_numbers(counters_ptr, first, count, none, LIST)
+        of_groups, missing_groups = load_numbers(counters_ptr, first_group, groups, none, LIST)
+    return of_pieces, of_groups
 
 
 @triton.jit

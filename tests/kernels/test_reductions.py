@@ -192,16 +192,23 @@ class Reductions(Case):
             self.near(mean, x.exact.mean(1))
 
     def test_scan_by_several_programs(self):
+        """A piece a program: rows of few pieces, and of more than a group has."""
         scan_rows = tegula.load(str(SOURCE / "kernels" / "scan.py"))["scan_rows"]
-        counters = DEVICE.array(np.zeros(64, np.int32))
-        for rows, cols in ((1, 3000), (3, 1025), (2, 512)):
+        counters = DEVICE.array(np.zeros(4096, np.int32))
+        for rows, cols, piece, chain in ((1, 3000, 512, 1), (3, 1025, 512, 2), (2, 512, 512, 1), (2, 17000, 64, 2)):
             x, out = Array(random.uniform(0.99, 1.01, (rows, cols)), "f32"), empty((rows, cols))
             x.exact[0, :512] = 0  # a piece whose sum is 0
             x = Array(x.exact, "f32")
+            integers, sums, wide = (Array(random.integers(-2**31, 2**31, (rows, cols)), kind) for kind in ("i32", "i32", "i64"))
             for name, function in (("sum", np.cumsum), ("product", np.cumprod)):
-                scan_rows[(rows * -(-cols // 512),)](out.given, x.given, cols, cols, rows, cols, 0, counters, KIND=name, ROWS=1,
-                                                     STAGES=1, PIECE=512, CHAIN=1, num_warps=2)
+                launch = scan_rows[(rows * -(-cols // piece),)]
+                how = dict(KIND=name, ROWS=1, STAGES=1, PIECE=piece, CHAIN=chain, num_warps=2)
+                launch(out.given, x.given, cols, cols, rows, cols, 0, counters, **how)
                 self.near(out, function(x.exact, axis=1), what=name)
+                exact = function(integers.exact, axis=1)
+                for result, kind in ((sums, np.int32), (wide, np.int64)):
+                    launch(result.given, integers.given, cols, cols, rows, cols, 0, counters, **how)
+                    np.testing.assert_array_equal(result.memory.numpy(), exact.astype(kind))
             np.testing.assert_array_equal(counters.numpy(), 0)
 
     def test_columns_of_few_rows(self):
@@ -315,6 +322,18 @@ class Reductions(Case):
                 self.near(y, function(x.exact, axis=1), what=name)
 
         self.over(test, [*SHAPES, (1, 20000)])
+
+    def test_scans_of_integers(self):
+        for shape in ((1, 1), (5, 3), (3, 781), (2, 20000)):
+            for kind, to in (("i32", "i32"), ("i32", "i64"), ("i64", "i64")):
+                x, y = Array(random.integers(-2**31, 2**31, shape), kind), Array(np.zeros(shape), to)
+                for name, function in (("sum", np.cumsum), ("product", np.cumprod)):
+                    call(kernels.scan_rows, y, x, kind=name)
+                    found = y.memory.numpy()
+                    np.testing.assert_array_equal(found, function(x.exact, axis=1).astype(found.dtype))
+        for kind, to in (("i64", "i32"), ("i32", "f32"), ("f16", "i64")):
+            with self.assertRaisesRegex(tegula.Error, "scan_rows: x has elements of type"):
+                call(kernels.scan_rows, Array(np.zeros((2, 3)), to), Array(np.zeros((2, 3)), kind), kind="sum")
 
     def test_arg_extreme(self):
         x = random.integers(0, 9, (6, 500)).astype(float)
