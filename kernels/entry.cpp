@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <string>
 
 #include "kernels/launch_rules.h"
 #include "kernels/products.h"
@@ -193,7 +195,10 @@ void BoundCall::bind_choice(size_t i, const Operand& given) {
   if (const auto* choice = std::get_if<Operand::Choice>(&given.value);
       choice && choice->index >= 0 && choice->index < int64_t(info.choices.size()))
     return void(operands_[i] = given);
-  const auto* text = std::get_if<std::string_view>(&given.value);
+  std::optional<std::string> text;
+  if (const auto* name = std::get_if<std::string_view>(&given.value)) text = *name;
+  if (const auto* number = std::get_if<int64_t>(&given.value))
+    text = std::to_string(*number);  // choices may be numbers
   if (text)
     if (const auto at = std::ranges::find(info.choices, *text); at != info.choices.end())
       return void(operands_[i].value = Operand::Choice{at - info.choices.begin()});

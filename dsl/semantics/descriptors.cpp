@@ -134,7 +134,7 @@ Val fn_make_tensor_descriptor(Sema& s, Args args) {
   if (!base || !base->type.pointer || base->type.is_tile())
     return s.error(fmt::format("the base of make_tensor_descriptor must be a pointer, found {}", describe(args[0])),
                    args[0].is<None>() ? "the argument is None: test `p is not None` first" : "");
-  auto block = to_shape(s, args[3], kName);
+  auto block = to_shape(s, args[3], "a block of make_tensor_descriptor");
   if (!block) return {};
   if (block->empty() || block->size() > kMaxRank)
     return s.error(fmt::format("a tensor descriptor has 1 to {} dimensions, found {}", kMaxRank, block->size()));

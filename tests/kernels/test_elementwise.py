@@ -131,6 +131,8 @@ class Places(Case):
              "cross_entropy: targets has elements of type float32, expected int64, int32"),
             (lambda: call(kernels.reduce_rows, empty(4), x, kind="median"),
              "reduce_rows: kind is 'median', expected one of sum, mean, max, min"),
+            (lambda: call(kernels.reduce_rows, empty(4), x, kind=3),
+             "reduce_rows: kind is '3', expected one of sum, mean, max, min"),
             (lambda: call(kernels.glu_backward, y, y, x, x, x), "glu_backward: dgate and dup are the same memory"),
             (lambda: call(kernels.softmax, y), "softmax: x is not given"),
             (lambda: call(kernels.dropout, y, x, p="much", seed=1), "dropout: p is not a number"),

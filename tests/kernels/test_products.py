@@ -163,7 +163,7 @@ class QuantisedWeights(Case):
         w = self.as_multiplied(w, m, group, kind, scales_kind)
         a, bias, c = normal((m, k), kind), normal(n), empty((m, n))
         call(kernels.quantised_gemm, c, a, b, scales, zeros=zeros, bias=bias, epilogue="relu", packed=format if b.kind == "u8" else "int4",
-             group=str(group))
+             group=group)
         exact = ACTIVATIONS["relu"](a.exact @ w.T + bias.exact)
         self.near(c, exact, scale=30 * max(1, k)**0.5, what=f"{m} {n} {k} {format} {group} {kind}")
 

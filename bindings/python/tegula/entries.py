@@ -18,8 +18,8 @@ from .values import constexpr_words
 
 class Entry:
     """An entry of the kernel library: kernels.rms_norm(out, x, weight, residual=r). Operands are tensors or arrays,
-    numbers, bools and names of choices, by position or by name; None stands for one that is left out. `stream`: as of
-    a launch."""
+    numbers, bools and names of choices (of those that are numbers also ints), by position or by name; None stands for
+    one that is left out. `stream`: as of a launch."""
 
     def __init__(self, index):
         facts, operand = EntryStruct(ctypes.sizeof(EntryStruct)), OperandStruct(ctypes.sizeof(OperandStruct))
