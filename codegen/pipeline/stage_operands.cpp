@@ -281,7 +281,7 @@ class ProductStager {
     stage_all();
     if (!dots.empty()) {
       share_room_ = true;
-      for (const auto& [tile, place] : places_) place->def->set(attr::slots, 1);
+      for (const auto& [tile, stored] : places_) stored.place->def->set(attr::slots, 1);
       stage_all();
     }
     return dots.size() < all;
@@ -290,6 +290,14 @@ class ProductStager {
  private:
   /// What is stored, and the axis whose elements must lie side by side; -1 where any may.
   using Tile = std::pair<Value*, int>;
+  struct Stored {
+    Value* place;
+    Op* store;
+  };
+  /// An op that has been moved, and what stood behind it.
+  struct Moved {
+    Op *op, *next;
+  };
 
   bool can_have_places(const Op& dot) const {
     for (int i : {0, 1})
@@ -300,21 +308,40 @@ class ProductStager {
   bool stage(Op& dot) {
     std::vector<Tile> tiles;
     std::vector<Value*> there;
+    std::vector<Moved> moved;
     for (int i : {0, 1}) {
       if (operand_form(dot, i) != OperandForm::Stored && can_read_place(dot, i)) continue;
       const Tile tile = tile_of(dot, i);
-      if (auto place = places_.find(tile); place != places_.end())
-        there.push_back(place->second);
-      else if (std::find(tiles.begin(), tiles.end(), tile) == tiles.end())
+      if (auto stored = places_.find(tile); stored != places_.end()) {
+        there.push_back(stored->second.place);
+        store_ahead(stored->second, *user_of(tile.first, dot), moved);
+      } else if (std::find(tiles.begin(), tiles.end(), tile) == tiles.end()) {
         tiles.push_back(tile);
+      }
     }
     std::vector<Places::Planned> planned;
     for (const Tile& tile : tiles)
       planned.push_back({tile.first->type, begin_of(tile.first, dot), moves(tile.first, dot)});
-    if (!room_.have_room(planned, there, dot)) return false;
+    if (!room_.have_room(planned, there, dot)) {
+      for (size_t i = moved.size(); i-- > 0;) move_before(*moved[i].op, *moved[i].next);
+      return false;
+    }
     for (const Tile& tile : tiles) store(tile, dot);
     start(dot);
     return true;
+  }
+
+  // Moves what a later dot had stored, with its place, ahead of `user`: a dot that finds room only now takes it there.
+  static void store_ahead(const Stored& stored, Op& user, std::vector<Moved>& moved) {
+    const auto& ops = user.parent->ops;
+    const size_t first = moved.size();
+    bool behind = false;
+    for (auto at = ops.begin(); at != ops.end(); ++at) {
+      Op* op = at->get();
+      behind |= op == &user;
+      if (behind && (op == stored.place->def || op == stored.store)) moved.push_back({op, std::next(at)->get()});
+    }
+    for (size_t i = first; i < moved.size(); ++i) move_before(*moved[i].op, user);
   }
 
   static Tile tile_of(const Op& dot, int operand) {
@@ -341,15 +368,17 @@ class ProductStager {
     Value* value = tile.first;
     Op* user = user_of(value, dot);
     Builder outside = before(*begin_of(value, dot), dot.loc);
-    places_[tile] = room_.alloc(outside, value->type, moves(value, dot), tile.second);
+    Value* place = room_.alloc(outside, value->type, moves(value, dot), tile.second);
+    Op* store = nullptr;
     if (is_place_read(value)) {
       Op* beside = product_before(*user);
       Builder here = before(beside && bring_up(*value->def, *beside) ? *beside : *user, dot.loc);
-      here.create(Opcode::SharedTranspose, {value->def->operand(0), places_[tile]});
+      store = here.create(Opcode::SharedTranspose, {value->def->operand(0), place});
     } else {
       Builder here = before(*user, dot.loc);
-      here.create(Opcode::SharedStore, {value, places_[tile]});
+      store = here.create(Opcode::SharedStore, {value, place});
     }
+    places_[tile] = {place, store};
   }
 
   // The wait for the first product that the block starts ahead of the op, if there is one.
@@ -429,7 +458,7 @@ class ProductStager {
   // The place that an operand is read from, transposed as the operand is.
   Value* place_of(const Op& dot, int operand, Builder& here) {
     auto stored = places_.find(tile_of(dot, operand));
-    return view(dot.operands[operand], stored == places_.end() ? nullptr : stored->second, here);
+    return view(dot.operands[operand], stored == places_.end() ? nullptr : stored->second.place, here);
   }
   static Value* view(Value* operand, Value* place, Builder& here) {
     if (operand->def && operand->def->opcode == Opcode::Trans)
@@ -439,7 +468,7 @@ class ProductStager {
 
   Func& func_;
   Places& room_;
-  std::map<Tile, Value*> places_;
+  std::map<Tile, Stored> places_;
   bool share_room_ = false;  // what is stored has one slot, from where it is stored on
 };
 

@@ -1,4 +1,4 @@
-// label: unit
+// label: device
 // Products whose operands find room in shared memory only if what is stored has one slot.
 #include <gtest/gtest.h>
 
@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "dsl/tegula.h"
+#include "tests/codegen/lower/dot_support.h"
+#include "tests/devices.h"
 
 namespace tegula {
 namespace {
@@ -38,6 +40,29 @@ TEST(Room, OperandsThatAreStoredShareItBeforeProductsMultiplyFromRegisters) {
   const std::string ptx = Program::parse(kKernel, "room.py").kernel("chain").compile(types, options, "sm_90a").ptx;
   EXPECT_NE(ptx.find("wgmma.mma_async"), std::string::npos);
   EXPECT_EQ(ptx.find("mma.sync"), std::string::npos);
+}
+
+// A product that finds room only in the second round takes what a later one has had stored, ahead of that one.
+TEST(Room, WhatALaterProductStoresIsThereForAnEarlierOne) {
+  constexpr int kWidth = 128, kRows = 64, kBlocks = 2, kElements = kBlocks * kRows * kWidth;
+  Kernel kernel = Program::parse(kKernel, "room.py").kernel("chain");
+  const std::vector<float> d = random_values<float>(kElements, 1);
+  std::vector<float16> h = random_values<float16>(kBlocks * kWidth * kWidth, 2);
+  for (float16& x : h) x = float16(float(x) / 16);
+  const std::vector<bfloat16> k = random_values<bfloat16>(kElements, 3);
+  for (auto& device : gpu_or_emulators({{.target = "sm_90a"}})) {
+    auto products = [&](int num_stages) {
+      Buffer buffer_d(*device, d), buffer_h(*device, h), buffer_k(*device, k), out(*device, d.size() * sizeof(float));
+      kernel.launch(*device, {1},
+                    {.constexprs = {{"K", kWidth}, {"BT", kRows}}, .num_warps = 8, .num_stages = num_stages},
+                    buffer_d.as<float>(), buffer_h.as<float16>(), buffer_k.as<bfloat16>(), out.as<float>(), kBlocks);
+      return std::pair(buffer_d.download<float>(), out.download<float>());
+    };
+    const auto [new_d, out] = products(3);
+    const auto [expected_d, expected_out] = products(1);
+    EXPECT_LE(relative_error(new_d, numbers(expected_d)), 1e-2) << device->info().name;
+    EXPECT_LE(relative_error(out, numbers(expected_out)), 1e-2) << device->info().name;
+  }
 }
 
 }  // namespace
