@@ -33,6 +33,7 @@
 #include "codegen/exec/emulator/warnings/arithmetic_checks.h"
 #include "codegen/exec/emulator/warnings/number_births.h"
 #include "codegen/exec/emulator/warnings/pointer_origins.h"
+#include "codegen/exec/emulator/warnings/unwritten_reads.h"
 #include "codegen/exec/fatal_errors.h"
 #include "codegen/exec/llvm/join_pieces.h"
 #include "codegen/exec/llvm/llvm_passes.h"
@@ -441,6 +442,7 @@ std::string Jit::Impl::make(const KernelImage& image, const Target& target, Tier
   contract(*module);  // ahead of checks, which use numbers as well: a product with another use stays one
   if (checks) check_arithmetic(*module, kernel);
   if (births.nans || births.infinities) check_births(*module, kernel, births);
+  if (checks) check_unwritten_reads(*module, kernel);
   if (checks) check_origins(*module, image);
   form_lane_segments(*module, kernel);
   link_bodies(*module, image, target, kernel, checks);

@@ -18,7 +18,8 @@ namespace tegula::emulator {
 inline constexpr const char *kYieldName = "emu_yield", *kAsmName = "emu_asm", *kTickName = "emu_tick",
                             *kOrderName = "emu_order", *kWarnName = "emu_warn", *kOriginName = "emu_check_origin",
                             *kNoteExactName = "emu_note_exact", *kExactSharedName = "emu_exact_of_shared",
-                            *kExactAtomicName = "emu_exact_of_atomic";
+                            *kExactAtomicName = "emu_exact_of_atomic", *kUnwrittenReadName = "emu_unwritten_read",
+                            *kUnwrittenUsedName = "emu_unwritten_used";
 
 /// These functions, and those that segments call (lane_segments.h).
 const std::vector<HwBody>& helper_functions();

@@ -7,15 +7,15 @@
 namespace tegula::emulator {
 
 /// The host address of a global access; does not return if it is not allowed. `stored`: what a write puts there, where
-/// it is at hand. `counts`: the access may race.
+/// it is at hand. `counts`: the access may race. `tells_uses`: the code tells where it uses what it reads.
 inline void* global_access(uint64_t address, unsigned bytes, Access access, uint32_t site, const void* stored = nullptr,
-                           bool counts = true) {
+                           bool counts = true, bool tells_uses = false) {
   Worker& worker = *this_worker;
   bool aligned = (address & (bytes - 1)) == 0;
   if (aligned && worker.may_access(address, bytes)) [[likely]] {
     if (access == Access::Write) worker.note_change();
     if (Races* races = worker.races(); races && counts) [[unlikely]]
-      races->global(worker.fiber(), address, bytes, access, {site}, stored);
+      races->global(worker.fiber(), address, bytes, access, {site}, stored, tells_uses);
     return reinterpret_cast<void*>(address);
   }
   Fault fault;
@@ -31,7 +31,7 @@ inline void* global_access(uint64_t address, unsigned bytes, Access access, uint
 /// The same of a load, whose operand `site` says in which threads its result is used.
 inline const void* global_load(uint64_t address, unsigned bytes, uint32_t site) {
   const bool used = lower::is_load_used(site, this_worker->fiber().thread);
-  return global_access(address, bytes, Access::Read, lower::number_of_site(site), nullptr, used);
+  return global_access(address, bytes, Access::Read, lower::number_of_site(site), nullptr, used, true);
 }
 
 /// Ends the launch with this message (Fault::what), whose values `fault` holds.

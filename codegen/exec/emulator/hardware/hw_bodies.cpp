@@ -576,6 +576,11 @@ uint64_t emu_exact_of_atomic(uint32_t value) {
   const uint64_t exact = this_worker->fiber().exact_old;
   return uint32_t(exact) == value ? exact : uint64_t(int64_t(int32_t(value)));
 }
+uint32_t emu_unwritten_read() { return std::exchange(this_worker->fiber().unwritten, 0); }
+void emu_unwritten_used(uint32_t read) {
+  if (read) [[unlikely]]
+    Races::note_used(*this_worker->fiber().program, read);
+}
 void emu_tick(uint32_t place) { this_worker->tick_loop(place); }
 void* emu_lane_values() {
   Warp& warp = this_worker->warp();

@@ -77,6 +77,7 @@ struct Fiber {
   AsyncQueue<AsyncCopy> copies;     ///< that it issued
   uint32_t order = 0;               ///< of its next atomic operation or volatile load (MemoryOrder)
   uint32_t prints = 0;              ///< print statements that it has begun
+  uint32_t unwritten = 0;           ///< emu_unwritten_read(), of its latest load where races are looked for
   uint64_t exact_old = 0;           ///< what its latest atomic sum gave, in 64 bits, where races are looked for
   uint32_t bulk_groups = 0;         ///< of bulk stores that it committed
   enum class Moved : uint8_t { Nothing, In, Out } moved = Moved::Nothing;  ///< its latest access to global memory

@@ -80,6 +80,7 @@ void Races::begin(Program& program) {
   for (size_t w = 0; w < warps; ++w) clocks.known[w].own[w] = 1;
   clocks.bulk_copies = 1;
   clocks.fenced.assign(warps * kLanes, {});
+  clocks.unwritten_reads.clear();
   clocks.unwritten = {};
   SharedCells& shared = shared_[program.shared_base];
   const size_t cells = (launch_->shared_bytes + 3) / 4;
@@ -321,16 +322,37 @@ void Races::note_written(SharedCells::Written& cell, uint32_t of, const Access_&
   cell.bytes = uint8_t(written | bytes);
 }
 
-/// Told when the program ends: until then a store may show that the read came too early.
-void Races::note_unwritten(const Access_& now, uint64_t address, uint32_t bytes) {
-  Fault& fault = now.program.clocks.unwritten;
-  if (fault.kind != Fault::None) return;
+Fault Races::unwritten_read(const Access_& now, uint64_t address, uint32_t bytes) {
+  Fault fault;
   fault.kind = now.is_shared ? Fault::SharedUnwritten : Fault::GlobalUnwritten;
   fault.access = now.access;
   fault.thread = now.warp * kLanes + now.lane;
   fault.where = now.where;
   fault.address = address;
   fault.bytes = bytes;
+  return fault;
+}
+
+/// Told when the program ends: until then a store may show that the read came too early.
+void Races::note_unwritten(const Access_& now, uint64_t address, uint32_t bytes) {
+  Fault& fault = now.program.clocks.unwritten;
+  if (fault.kind == Fault::None) fault = unwritten_read(now, address, bytes);
+}
+
+/// Reads behind so many have the number of the last one.
+uint32_t Races::hold_unwritten(const Access_& now, uint64_t address, uint32_t bytes, const WrittenAllocation& written) {
+  constexpr size_t kMostReads = 4096;
+  std::vector<Fault>& held = now.program.clocks.unwritten_reads;
+  if (held.size() < kMostReads) held.push_back(unwritten_read(now, address, bytes));
+  uint32_t words = 0;
+  for (uint32_t at = 0; at < bytes; at += 4)
+    words |= uint32_t(!written.all_written(address + at, std::min(4u, bytes - at))) << at / 4;
+  return uint32_t(held.size()) << kWordsOfRead | words;
+}
+
+void Races::note_used(Program& program, uint32_t read) {
+  Fault& fault = program.clocks.unwritten;
+  if (fault.kind == Fault::None) fault = program.clocks.unwritten_reads[(read >> kWordsOfRead) - 1];
 }
 
 namespace {
@@ -378,7 +400,8 @@ void Races::access(Cells& cells, size_t first, const Access_& now, uint64_t addr
   }
 }
 
-void Races::global(Fiber& fiber, uint64_t address, uint32_t bytes, Access access, Where where, const void* stored) {
+void Races::global(Fiber& fiber, uint64_t address, uint32_t bytes, Access access, Where where, const void* stored,
+                   bool tells_uses) {
   Program& program = *fiber.program;
   const uint32_t warp = fiber.thread / kLanes;
   const MemoryOrder order = MemoryOrder::of_bits(fiber.order);
@@ -388,7 +411,12 @@ void Races::global(Fiber& fiber, uint64_t address, uint32_t bytes, Access access
   auto& written = page(address / kPageBytes).written;
   if (!written || !written->contains(address)) written = launch_->written->find(address);
   if (written) {
-    if (access != Access::Write && !written->all_written(address, bytes)) note_unwritten(now, address, bytes);
+    if (access != Access::Write && !written->all_written(address, bytes)) {
+      if (tells_uses)
+        fiber.unwritten = hold_unwritten(now, address, bytes, *written);
+      else
+        note_unwritten(now, address, bytes);
+    }
     if (access != Access::Read) written->mark(address, bytes);
   }
   for (uint64_t from = address, end = address + bytes; from < end;) {

@@ -79,7 +79,8 @@ struct ProgramClocks {
   std::vector<Known> known;    ///< by each warp
   uint32_t bulk_copies = 1;    ///< the count of the copies' own warp
   std::vector<Fenced> fenced;  ///< by thread
-  Fault unwritten;             ///< the first read of what nobody has written
+  std::vector<Fault> unwritten_reads;  ///< of what nobody has written, some of which may be used
+  Fault unwritten;                     ///< the first one that is
 };
 
 /// What a copy or a fill does with memory.
@@ -110,7 +111,12 @@ class Races {
   std::optional<Fault> transfer(std::shared_ptr<const StreamLaunch> what, std::span<const Transferred> parts,
                                 bool goes_on);
 
-  void global(Fiber& fiber, uint64_t address, uint32_t bytes, Access access, Where where, const void* stored);
+  /// `tells_uses`: the code of a read asks what nobody has written (Fiber::unwritten), and tells where it uses that.
+  void global(Fiber& fiber, uint64_t address, uint32_t bytes, Access access, Where where, const void* stored,
+              bool tells_uses = false);
+  /// Of a read that Fiber::unwritten was: below its number a bit for each of so many words.
+  static constexpr int kWordsOfRead = 8;
+  static void note_used(Program& program, uint32_t read);
   /// Of the shared memory of the program, or of the block of its cluster, `of`.
   void shared(const Fiber& fiber, const Program& of, uint32_t offset, uint32_t bytes, Access access, Where where,
               const void* stored);
@@ -237,7 +243,10 @@ class Races {
   static void note_written(SharedCells::Written& cell, uint32_t of, const Access_& now, uint64_t address,
                            uint8_t bytes);
   [[noreturn]] static void check_copied(const SharedCells::Copied& copied, const Access_& now, uint64_t address);
+  static Fault unwritten_read(const Access_& now, uint64_t address, uint32_t bytes);
   static void note_unwritten(const Access_& now, uint64_t address, uint32_t bytes);
+  static uint32_t hold_unwritten(const Access_& now, uint64_t address, uint32_t bytes,
+                                 const WrittenAllocation& written);
   void order(Program& program, uint32_t thread, uint64_t address, MemoryOrder order, Access access);
   static void learn(Program& program, uint32_t warp, const Told& told, bool program_only);
   static void tell(Program& program, uint32_t warp, Told& told);

@@ -27,25 +27,31 @@ void WarningCalls::warn(llvm::IRBuilder<>& b, llvm::Value* condition, Warning wh
   b.CreateCall(warn_, {b.CreateZExt(condition, b.getInt32Ty()), b.getInt32(uint32_t(what)), b.getInt32(place)});
 }
 
+void WarningCalls::at_uses(llvm::IRBuilder<>& known, llvm::Instruction& i, llvm::Value* wrong,
+                           const llvm::Value* bounded, FunctionRef<void(llvm::IRBuilder<>&, llvm::Value*)> tell) {
+  for (const ResultUse& use : uses_of_result(i, bounded, order_of(*i.getFunction()))) {
+    llvm::Instruction* at = use.from ? use.from->getTerminator() : use.at;
+    llvm::IRBuilder<> b(at == &i ? &*known.GetInsertPoint() : at);
+    llvm::Value *used = wrong, *none = llvm::Constant::getNullValue(wrong->getType());
+    for (auto [condition, holds] : use.conditions)
+      used = holds ? b.CreateSelect(condition, used, none) : b.CreateSelect(condition, none, used);
+    if (use.from) {
+      b.SetInsertPoint(use.by);
+      llvm::PHINode* taken = b.CreatePHI(wrong->getType(), use.by->getNumIncomingValues());
+      for (llvm::BasicBlock* from : use.by->blocks()) taken->addIncoming(from == use.from ? used : none, from);
+      used = taken;
+      b.SetInsertPoint(use.at);
+    }
+    tell(b, used);
+  }
+}
+
 void WarningCalls::warn_of_result(llvm::IRBuilder<>& known, llvm::Instruction& i, llvm::Value* wrong, Warning what,
                                   const llvm::Value* bounded) {
   const auto place = place_of(i);
   if (!place) return;
-  for (const ResultUse& use : uses_of_result(i, bounded, order_of(*i.getFunction()))) {
-    llvm::Instruction* at = use.from ? use.from->getTerminator() : use.at;
-    llvm::IRBuilder<> b(at == &i ? &*known.GetInsertPoint() : at);
-    llvm::Value* condition = wrong;
-    for (auto [other, holds] : use.conditions) condition = b.CreateAnd(condition, holds ? other : b.CreateNot(other));
-    if (use.from) {
-      b.SetInsertPoint(use.by);
-      llvm::PHINode* taken = b.CreatePHI(b.getInt1Ty(), use.by->getNumIncomingValues());
-      for (llvm::BasicBlock* from : use.by->blocks())
-        taken->addIncoming(from == use.from ? condition : b.getFalse(), from);
-      condition = taken;
-      b.SetInsertPoint(use.at);
-    }
-    warn(b, condition, what, *place);
-  }
+  at_uses(known, i, wrong, bounded,
+          [&](llvm::IRBuilder<>& b, llvm::Value* condition) { warn(b, condition, what, *place); });
 }
 
 const llvm::DominatorTree& WarningCalls::order_of(llvm::Function& f) {

@@ -10,6 +10,7 @@
 
 #include "codegen/exec/emulator/code/jit.h"
 #include "codegen/exec/emulator/launch/fault.h"
+#include "runtime/base/function.h"
 
 namespace llvm {
 class Module;
@@ -27,8 +28,11 @@ class WarningCalls {
   std::optional<uint32_t> place_of(const llvm::Instruction& i);
   /// Warns there, where the condition holds.
   void warn(llvm::IRBuilder<>& b, llvm::Value* condition, Warning what, uint32_t place);
-  /// Warns wherever the result of the instruction is used (result_uses.h), if `wrong`, which is known where `known`
-  /// stands, right ahead of the instruction or behind it.
+  /// Has `tell` add code wherever the result of the instruction is used (result_uses.h), with a value that is `wrong`
+  /// where it is, and else 0. `wrong` is known where `known` stands, right ahead of the instruction or behind it.
+  void at_uses(llvm::IRBuilder<>& known, llvm::Instruction& i, llvm::Value* wrong, const llvm::Value* bounded,
+               FunctionRef<void(llvm::IRBuilder<>&, llvm::Value*)> tell);
+  /// Warns there if it is true.
   void warn_of_result(llvm::IRBuilder<>& known, llvm::Instruction& i, llvm::Value* wrong, Warning what,
                       const llvm::Value* bounded = nullptr);
 
