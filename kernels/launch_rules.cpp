@@ -135,18 +135,22 @@ bool begin_evenly(const BoundCall& call) {
 // Tiles' rows may begin before the first column where those of the matrices do not begin evenly (row_pieces.py).
 constexpr int64_t kMostBefore = 15;
 
+// Whether two programs take a piece, of which the second one reads it again.
+bool reads_twice(const Config& config) { return config["ROWS"] == 0 && constexpr_or(config, "STAGES", 1) == 0; }
+
 // Whether there are words for the pieces of all rows: kept_pieces() of row_pieces.py.
 bool keeps_pieces(const BoundCall& call, const Config& config) {
-  constexpr int64_t kMostPieces = (Workspace::kCounters - 2) / 7;
-  return config["ROWS"] == 0 &&
-         call.extent("rows") * ceil_div(call.extent("cols") + kMostBefore, config["PIECE"]) <= kMostPieces;
+  constexpr int64_t kMostPieces = (Workspace::kCounters - 2) / 7, kMostReadTwice = 5000;
+  return config["ROWS"] == 0 && call.extent("rows") * ceil_div(call.extent("cols") + kMostBefore, config["PIECE"]) <=
+                                    (reads_twice(config) ? kMostReadTwice : kMostPieces);
 }
 
 Grid kept_rows_grid(const BoundCall& call, const Config& config, int num_sms) {
   const int64_t rows = call.extent("rows"), cols = call.extent("cols");
   if (config["ROWS"] > 0) return tiles_grid(call, config, num_sms);
   if (!keeps_pieces(call, config)) return {unsigned(rows)};
-  return {unsigned(rows * ceil_div(begin_evenly(call) ? cols : cols + kMostBefore, config["PIECE"]))};
+  const int64_t pieces = rows * ceil_div(begin_evenly(call) ? cols : cols + kMostBefore, config["PIECE"]);
+  return {unsigned(reads_twice(config) ? 2 * pieces : pieces)};
 }
 
 Grid persistent_grid(const BoundCall& call, const Config& config, int num_sms) {

@@ -13,7 +13,7 @@ is fp32, h included. A program takes ROWS rows at a time: the next ones of its s
 ahead, weights loaded once), or the only ones it has (STAGES = 0). Rows are kept in registers between the steps; with
 PIECE > 0 a row is taken in pieces of so many elements instead, and read again for each step, from a cache. Wide rows, and
 pieces of few rows, are divided over the blocks of a cluster (num_ctas). With ROWS 0 each piece of few rows has a program of
-its own (row_pieces.py), which keeps it in registers.
+its own (row_pieces.py), which keeps it in registers, or with STAGES 0 two of them, of which the second one reads it again.
 
 EVICTION is the priority of what is read in the caches. `rows_class` tells tuning few rows from many.
 """
@@ -21,7 +21,8 @@ EVICTION is the priority of what is read in the caches. `rows_class` tells tunin
 import triton
 import triton.language as tl
 
-from row_pieces import begin_piece, end_of_piece, is_left, kept_pieces, set_back, shared_configs, tell_piece, told_of_row
+from row_pieces import (begin_piece, end_of_piece, end_of_program, is_last_piece, is_left, kept_pieces, number_of_row, numbers_of_pieces,
+                        read_twice_configs, set_back, shared_configs, tell_piece, tell_row, told_of_row, words_read_twice)
 from tiles import (activate, add_pairs, aligned_elements, begin_aligned, columns, divide, divide_rows, extent, fitting_rows, in_line,
                    inside, load_vector, middle_of_five, piece_mask, quantised, row_configs, row_scale, row_sum, sampled, unit_of_rows,
                    united, warp_sums, without_negative)
@@ -46,7 +47,7 @@ def unit(args):
 
 
 def configs():
-    return row_configs(LIMITS, LIMITS_OF_TWO, MOST_STAGES) + shared_configs()
+    return row_configs(LIMITS, LIMITS_OF_TWO, MOST_STAGES) + shared_configs() + read_twice_configs()
 
 
 def fitting(configs, named_args, **kwargs):
@@ -322,6 +323,41 @@ def shared_row(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, weight_ptr, bia
         set_back(counters_ptr, rows, pieces, NUMBERS)
 
 
+@triton.jit
+def row_read_twice(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, weight_ptr, bias_ptr, out_stride, x_stride, residual_stride,
+                   sum_stride, rows, cols, eps, counters_ptr, CENTER: tl.constexpr, ACTIVATION: tl.constexpr, L2: tl.constexpr,
+                   PIECE: tl.constexpr, LIST: tl.constexpr, UNIT: tl.constexpr):
+    """The programs that begin first tell what they find of a piece each, the others wait for what is told of a row. These take the pieces in
+    the other direction, as the last ones are still in the cache."""
+    NUMBERS: tl.constexpr = 3 if CENTER else 1
+    pieces = tl.num_programs(0) // (2 * rows)
+    number = tl.atomic_add(counters_ptr, 1, sem="relaxed")
+    if number < rows * pieces:
+        row = number // pieces
+        piece = number % pieces
+        h, at, mask = load_piece(x_ptr, residual_ptr, row, piece, x_stride, residual_stride, cols, PIECE, UNIT)
+        x, y, z = moments_of_piece(h, mask, elements_of_pieces(row, x_stride, cols, piece, PIECE, UNIT), CENTER)
+        if is_last_piece(counters_ptr, row, piece, pieces, x, y, z, NUMBERS):
+            xs, ys, zs = numbers_of_pieces(counters_ptr, row, pieces, NUMBERS, LIST)
+            reference, offset, squares = moments_of_row(xs, ys, zs, row, pieces, x_stride, cols, CENTER, PIECE, LIST, UNIT)
+            tell_row(counters_ptr, row, pieces, squares, reference, offset, NUMBERS)
+    else:
+        number = 2 * rows * pieces - 1 - number
+        row = number // pieces
+        h, at, mask = load_piece(x_ptr, residual_ptr, row, number % pieces, x_stride, residual_stride, cols, PIECE, UNIT)
+        weight = load_vector(weight_ptr, at, mask)
+        bias = load_vector(bias_ptr, at, mask)
+        squares = number_of_row(counters_ptr, row, pieces, 0, NUMBERS)
+        reference = 0.0
+        offset = 0.0
+        if CENTER:
+            reference = number_of_row(counters_ptr, row, pieces, 1, NUMBERS)
+            offset = number_of_row(counters_ptr, row, pieces, 2, NUMBERS)
+        finish_piece(out_ptr, sum_ptr, scale_ptr, h, weight, bias, at, mask, row, out_stride, sum_stride, cols, eps, reference, offset,
+                     squares, CENTER, weight_ptr is not None, bias_ptr is not None, ACTIVATION, L2, UNIT)
+    end_of_program(counters_ptr, tl.num_programs(0), words_read_twice(rows, pieces, NUMBERS))
+
+
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
 @triton.heuristics({
     "UNIT": unit,
@@ -339,7 +375,10 @@ def norm(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, scales_ptr, weight_pt
          EVEN: tl.constexpr, L2: tl.constexpr = False, PARTS: tl.constexpr = 1, WARPS: tl.constexpr = 1,
          UNIT: tl.constexpr = 1, LIST: tl.constexpr = 0, counters_ptr=None):
     """RMSNorm, with CENTER LayerNorm, with L2 the norm by length."""
-    if LIST > 0:
+    if LIST > 0 and STAGES == 0:
+        row_read_twice(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, weight_ptr, bias_ptr, out_stride, x_stride, residual_stride,
+                       sum_stride, rows, cols, eps, counters_ptr, CENTER, ACTIVATION, L2, PIECE, LIST, UNIT)
+    elif LIST > 0:
         shared_row(out_ptr, x_ptr, residual_ptr, sum_ptr, scale_ptr, weight_ptr, bias_ptr, out_stride, x_stride, residual_stride,
                    sum_stride, rows, cols, eps, counters_ptr, CENTER, ACTIVATION, L2, PIECE, LIST, UNIT)
     elif PIECE > 0:

@@ -2,7 +2,8 @@
 
 Programs that wait for those before them alone take pieces in the order in which they begin, so that nobody waits for a program that
 has not begun (told()). Others keep a piece in registers until the numbers of all of the row's pieces are there (told_of_row()). Of a
-row whose programs have not all begun they wait for a moment only, then leave their piece to the last program of the launch.
+row whose programs have not all begun they wait for a moment only, then leave their piece to the last program of the launch. Or each piece
+has two programs: those that begin first tell its numbers, of which the last one of a row makes those of the row, the others wait for these.
 
 counters: programs that have begun (of those that take pieces in this order), programs that need no numbers any more, then a word for
 each number; zero before and after each launch. Where pieces are kept, the words of a row are NUMBERS of each piece, one each that says
@@ -29,6 +30,10 @@ LEFT = tl.constexpr(0x10000)  # in the counter of programs that have ended: one 
 KEPT_PIECES = [(4, 2048, None), (4, 4096, None), (8, 4096, None), (8, 8192, None), (8, 8192, 80), (16, 8192, None), (16, 16384, None),
                (32, 16384, None), (32, 24576, None), (16, 24576, None), (8, 24576, None), (16, 30720, None)]
 LEAST_COLS = 32768
+# Warps and elements of a piece that programs read twice.
+READ_TWICE = [(4, 4096), (8, 8192), (16, 16384)]
+LEAST_READ_TWICE = 128  # pieces of all rows
+MOST_READ_TWICE = 5000  # with words for three numbers each (launch_rules.cpp has the same)
 LEAST_OF_GROUP = 256  # pieces of a group, at least: each thread looks for other ones (launch_rules.cpp has the same)
 
 
@@ -43,9 +48,10 @@ def pieces_of_row(cols, piece):
 
 
 def kept_pieces(args):
-    """LIST, room for the pieces of a row, if each of them has a program of its own that keeps it; else 0."""
+    """LIST, room for the pieces of a row, if each of them has a program of its own that keeps it, or (STAGES 0) two; else 0."""
     pieces = pieces_of_row(args["cols"], max(args["PIECE"], 1))
-    return room_for(pieces, args) if args["ROWS"] == 0 and args["rows"] * pieces <= MOST_PIECES else 0
+    most = MOST_READ_TWICE if args.get("STAGES") == 0 else MOST_PIECES
+    return room_for(pieces, args) if args["ROWS"] == 0 and args["rows"] * pieces <= most else 0
 
 
 def shared_configs():
@@ -57,6 +63,11 @@ def shared_configs():
     return found
 
 
+def read_twice_configs():
+    """Likewise of rows that the registers of all programs do not hold: STAGES 0."""
+    return [triton.Config({"ROWS": 0, "STAGES": 0, "PIECE": piece, "EVICTION": ""}, num_warps=warps) for warps, piece in READ_TWICE]
+
+
 def keeps_pieces(config, named_args):
     """Whether a configuration may have the rows of a launch shared so: few wide ones, of 4 to 1024 pieces; with words for all
     rows that a launch of the class may have."""
@@ -64,6 +75,15 @@ def keeps_pieces(config, named_args):
         return False
     pieces = pieces_of_row(named_args["cols"], config.kwargs["PIECE"])
     return 4 <= pieces <= 1024 and ROWS_OF_CLASS * named_args["rows"] * pieces <= MOST_PIECES
+
+
+def reads_twice(config, named_args):
+    """Whether it may have pieces read twice by programs that are many more than run at a time. Launches of its class that have no words for
+    this take each row alone; of the largest pieces the launch itself has."""
+    piece = config.kwargs["PIECE"]
+    rows = named_args["rows"] * (1 if piece == READ_TWICE[-1][1] else ROWS_OF_CLASS)
+    pieces = rows * pieces_of_row(named_args["cols"], piece)
+    return named_args.get("counters_ptr") is not None and named_args["rows_class"] <= 0 and LEAST_READ_TWICE <= pieces <= MOST_READ_TWICE
 
 
 def words_of_number(element):
@@ -246,3 +266,55 @@ def set_back(counters_ptr, rows, pieces, NUMBERS: tl.constexpr):
 @triton.jit
 def is_left(counters_ptr, row, piece, pieces, NUMBERS: tl.constexpr):
     return tl.load(counters_ptr + 2 + words_of(row, pieces, NUMBERS) + NUMBERS * pieces + piece, volatile=True) > 0
+
+
+@triton.jit
+def words_read_twice(row, pieces, NUMBERS: tl.constexpr):
+    """Where those of a row begin whose pieces are read twice: NUMBERS of each piece, how many pieces have told theirs, and NUMBERS of all."""
+    return row * (NUMBERS * (pieces + 1) + 1)
+
+
+@triton.jit
+def tell_numbers(counters_ptr, first, step, a, b, c, NUMBERS: tl.constexpr):
+    tell(counters_ptr, first, a)
+    if NUMBERS > 1:
+        tell(counters_ptr, first + step, b)
+    if NUMBERS > 2:
+        tell(counters_ptr, first + 2 * step, c)
+
+
+@triton.jit
+def is_last_piece(counters_ptr, row, piece, pieces, a, b, c, NUMBERS: tl.constexpr):
+    """Tells a piece's numbers. Whether those of all of the row's pieces are told."""
+    first = words_read_twice(row, pieces, NUMBERS)
+    tell_numbers(counters_ptr, first + piece, pieces, a, b, c, NUMBERS)
+    return tl.atomic_add(counters_ptr + 2 + first + NUMBERS * pieces, 1) == pieces - 1
+
+
+@triton.jit
+def numbers_of_pieces(counters_ptr, row, pieces, NUMBERS: tl.constexpr, LIST: tl.constexpr):
+    """Of all pieces of a row, for the program of the last one."""
+    first = words_read_twice(row, pieces, NUMBERS)
+    a = load_words(counters_ptr, first, pieces, LIST).to(tl.float32, bitcast=True)
+    b = a
+    c = a
+    if NUMBERS > 1:
+        b = load_words(counters_ptr, first + pieces, pieces, LIST).to(tl.float32, bitcast=True)
+    if NUMBERS > 2:
+        c = load_words(counters_ptr, first + 2 * pieces, pieces, LIST).to(tl.float32, bitcast=True)
+    return a, b, c
+
+
+@triton.jit
+def tell_row(counters_ptr, row, pieces, a, b, c, NUMBERS: tl.constexpr):
+    tell_numbers(counters_ptr, words_read_twice(row, pieces, NUMBERS) + NUMBERS * pieces + 1, 1, a, b, c, NUMBERS)
+
+
+@triton.jit
+def number_of_row(counters_ptr, row, pieces, number: tl.constexpr, NUMBERS: tl.constexpr):
+    """When it is told."""
+    at = counters_ptr + 2 + words_read_twice(row, pieces, NUMBERS) + NUMBERS * pieces + 1 + number
+    word = tl.load(at, volatile=True)
+    while word == 0:
+        word = tl.load(at, volatile=True)
+    return word.to(tl.float32, bitcast=True)

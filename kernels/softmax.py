@@ -5,7 +5,7 @@ the arithmetic is fp32. A program takes ROWS rows at a time: the next ones of it
 far ahead), or the only ones it has (STAGES = 0). Rows are kept in registers between the steps; with PIECE > 0 a row is
 taken in pieces of so many elements instead, and read twice, the second time from a cache. Wide rows, and pieces of
 few rows, are divided over the blocks of a cluster (num_ctas). With ROWS 0 each piece of few rows has a program of its own
-(row_pieces.py), which keeps it in registers.
+(row_pieces.py), which keeps it in registers, or with STAGES 0 two of them, of which the second one reads it again.
 
 EVICTION is the priority of what is read in the caches. `rows_class` tells tuning few rows from many.
 """
@@ -13,7 +13,8 @@ EVICTION is the priority of what is read in the caches. `rows_class` tells tunin
 import triton
 import triton.language as tl
 
-from row_pieces import begin_piece, end_of_piece, is_left, kept_pieces, set_back, shared_configs, tell_piece, told_of_row
+from row_pieces import (begin_piece, end_of_piece, end_of_program, is_last_piece, is_left, kept_pieces, number_of_row, numbers_of_pieces,
+                        read_twice_configs, set_back, shared_configs, tell_piece, tell_row, told_of_row, words_read_twice)
 from tiles import (aligned_elements, begin_aligned, columns, extent, fitting_rows, in_line, inside,
                    piece_mask, row_configs, row_max, row_sum, to_row, unit_of_rows, warp_maxima, warp_sums)
 
@@ -33,7 +34,7 @@ def unit(args):
 
 
 def configs():
-    return row_configs(LIMITS, LIMITS_OF_TWO, MOST_STAGES) + shared_configs()
+    return row_configs(LIMITS, LIMITS_OF_TWO, MOST_STAGES) + shared_configs() + read_twice_configs()
 
 
 def fitting(configs, named_args, **kwargs):
@@ -166,12 +167,25 @@ def load_piece(x_ptr, mask_ptr, row, piece, x_stride, mask_stride, cols, mask_ro
 
 
 @triton.jit
-def finish_piece(out_ptr, bias_ptr, x, at, mask, row, out_stride, scale, high, total, pieces, KIND: tl.constexpr, LIST: tl.constexpr,
-                 UNIT: tl.constexpr):
-    """`high` and `total` of all pieces of the row: the greatest x, and the sum of exponentials relative to it."""
+def sums_of_piece(x, mask, KIND: tl.constexpr):
+    """The greatest x of a piece, and the sum of exponentials relative to it."""
+    if KIND == "exp_normalize":
+        return 0.0, tl.sum(tl.where(mask, exp_from(x, 0.0) + 1.0, 0.0), axis=0)
+    else:
+        high = tl.maximum(tl.max(x, axis=0), LOWEST)
+        return high, tl.sum(exp_from(x, high), axis=0)
+
+
+@triton.jit
+def sums_of_row(high, total, pieces, LIST: tl.constexpr):
+    """The same of a row, by those of its pieces."""
     there = tl.arange(0, LIST) < pieces
     row_high = tl.max(tl.where(there, high, float("-inf")), axis=0)
-    row_total = tl.sum(tl.where(there, total * exp_from(high, row_high), 0.0), axis=0)
+    return row_high, tl.sum(tl.where(there, total * exp_from(high, row_high), 0.0), axis=0)
+
+
+@triton.jit
+def finish_piece(out_ptr, bias_ptr, x, at, mask, row, out_stride, scale, row_high, row_total, KIND: tl.constexpr, UNIT: tl.constexpr):
     if KIND == "exp_normalize":
         y = (exp_from(x, 0.0) + 1.0) * (1.0 / row_total)
     elif KIND == "log_softmax":
@@ -191,17 +205,13 @@ def shared_row(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask_st
     pieces = tl.num_programs(0) // rows
     row, piece = begin_piece(counters_ptr, pieces, 2)
     x, at, mask = load_piece(x_ptr, mask_ptr, row, piece, x_stride, mask_stride, cols, mask_rows, queries, CAUSAL, PIECE, UNIT)
-    if KIND == "exp_normalize":
-        high = 0.0
-        total = tl.sum(tl.where(mask, exp_from(x, 0.0) + 1.0, 0.0), axis=0)
-    else:
-        high = tl.maximum(tl.max(x, axis=0), LOWEST)
-        total = tl.sum(exp_from(x, high), axis=0)
+    high, total = sums_of_piece(x, mask, KIND)
     tell_piece(counters_ptr, row, piece, pieces, high, total, 0.0, 0.0, 0.0, 2)
     done, highs, totals, _, _, _ = told_of_row(counters_ptr, row, pieces, 2, LIST)
     ended = end_of_piece(counters_ptr, row, piece, pieces, done, 2)
     if done:
-        finish_piece(out_ptr, bias_ptr, x, at, mask, row, out_stride, scale, highs, totals, pieces, KIND, LIST, UNIT)
+        row_high, row_total = sums_of_row(highs, totals, pieces, LIST)
+        finish_piece(out_ptr, bias_ptr, x, at, mask, row, out_stride, scale, row_high, row_total, KIND, UNIT)
     if ended > 1:
         for number in range(rows * pieces):
             row = number // pieces
@@ -209,9 +219,36 @@ def shared_row(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask_st
                 x, at, mask = load_piece(x_ptr, mask_ptr, row, number % pieces, x_stride, mask_stride, cols, mask_rows, queries,
                                          CAUSAL, PIECE, UNIT)
                 _, highs, totals, _, _, _ = told_of_row(counters_ptr, row, pieces, 2, LIST)
-                finish_piece(out_ptr, bias_ptr, x, at, mask, row, out_stride, scale, highs, totals, pieces, KIND, LIST, UNIT)
+                row_high, row_total = sums_of_row(highs, totals, pieces, LIST)
+                finish_piece(out_ptr, bias_ptr, x, at, mask, row, out_stride, scale, row_high, row_total, KIND, UNIT)
     if ended > 0:
         set_back(counters_ptr, rows, pieces, 2)
+
+
+@triton.jit
+def row_read_twice(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask_stride, rows, cols, mask_rows, queries, scale,
+                   counters_ptr, KIND: tl.constexpr, CAUSAL: tl.constexpr, PIECE: tl.constexpr, LIST: tl.constexpr, UNIT: tl.constexpr):
+    """The programs that begin first tell what they find of a piece each, the others wait for what is told of a row. These take the pieces in
+    the other direction, as the last ones are still in the cache."""
+    pieces = tl.num_programs(0) // (2 * rows)
+    number = tl.atomic_add(counters_ptr, 1, sem="relaxed")
+    if number < rows * pieces:
+        row = number // pieces
+        piece = number % pieces
+        x, at, mask = load_piece(x_ptr, mask_ptr, row, piece, x_stride, mask_stride, cols, mask_rows, queries, CAUSAL, PIECE, UNIT)
+        high, total = sums_of_piece(x, mask, KIND)
+        if is_last_piece(counters_ptr, row, piece, pieces, high, total, 0.0, 2):
+            highs, totals, _ = numbers_of_pieces(counters_ptr, row, pieces, 2, LIST)
+            row_high, row_total = sums_of_row(highs, totals, pieces, LIST)
+            tell_row(counters_ptr, row, pieces, row_high, row_total, 0.0, 2)
+    else:
+        number = 2 * rows * pieces - 1 - number
+        row = number // pieces
+        x, at, mask = load_piece(x_ptr, mask_ptr, row, number % pieces, x_stride, mask_stride, cols, mask_rows, queries, CAUSAL, PIECE, UNIT)
+        row_high = number_of_row(counters_ptr, row, pieces, 0, 2)
+        row_total = number_of_row(counters_ptr, row, pieces, 1, 2)
+        finish_piece(out_ptr, bias_ptr, x, at, mask, row, out_stride, scale, row_high, row_total, KIND, UNIT)
+    end_of_program(counters_ptr, tl.num_programs(0), words_read_twice(rows, pieces, 2))
 
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
@@ -235,7 +272,10 @@ def softmax(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask_strid
     exponentials are exp(x) + 1 instead. Where mask[row % mask_rows] is 0, x counts as -inf. With CAUSAL row % queries
     is a query (queries 0: the row itself), and the last one sees all columns, each one before it one less."""
     queries = tl.where(queries > 0, queries, rows)
-    if LIST > 0:
+    if LIST > 0 and STAGES == 0:
+        row_read_twice(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask_stride, rows, cols, mask_rows, queries, scale,
+                       counters_ptr, KIND, CAUSAL, PIECE, LIST, UNIT)
+    elif LIST > 0:
         shared_row(out_ptr, x_ptr, mask_ptr, bias_ptr, out_stride, x_stride, mask_stride, rows, cols, mask_rows, queries, scale,
                    counters_ptr, KIND, CAUSAL, PIECE, LIST, UNIT)
     elif PIECE > 0:

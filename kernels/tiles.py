@@ -3,7 +3,7 @@ results."""
 
 import triton
 import triton.language as tl
-from row_pieces import keeps_pieces
+from row_pieces import keeps_pieces, reads_twice
 from triton.language.extra import libdevice
 
 
@@ -107,7 +107,7 @@ def fitting_rows(configs, named_args, unit=1):
         if config.maxnreg is not None:
             registers = config.maxnreg * 4 // 5
         if rows == 0:
-            if keeps_pieces(config, named_args):
+            if reads_twice(config, named_args) if stages == 0 else keeps_pieces(config, named_args):
                 kept.append(config)
         elif piece > 0 and blocks > 1:
             if shares_pieces(piece, named_args):

@@ -80,13 +80,14 @@ class Norms(Case):
     def test_layer_norm_of_divided_rows_with_large_elements(self):
         text = tegula.load(str(SOURCE / "kernels" / "norm.py"))["norm"]
         counters = Array(np.zeros(16384), "i32")
-        for cols, shared in (16384, {}), (15001, {}), (15001, {"PIECE": 4096, "ROWS": 0, "counters_ptr": counters.given}):
+        pieces = {"PIECE": 4096, "ROWS": 0, "counters_ptr": counters.given}
+        for cols, stages, shared in (16384, 0, {}), (15001, 0, {}), (15001, 2, pieces), (15001, 0, pieces):
             x = self.rows_with_large_elements(cols)
             rows = x.exact.shape[0]
             out = empty(x.exact.shape)
             how = shared or {"PIECE": 0, "ROWS": 1, "num_ctas": 4 if DEVICE.sm >= 90 else 1}
-            text[(4 * rows if shared else rows,)](out.given, x.given, None, None, None, None, None, None, cols, cols, 0, 0, rows, cols, 1e-6,
-                                                  0, CENTER=True, ACTIVATION="none", STAGES=0, EVICTION="", num_warps=4, **how)
+            text[(rows * (1 if not shared else 4 if stages else 8),)](out.given, x.given, None, None, None, None, None, None, cols, cols, 0, 0, rows, cols, 1e-6,
+                                                  0, CENTER=True, ACTIVATION="none", STAGES=stages, EVICTION="", num_warps=4, **how)
             with np.errstate(invalid="ignore"):
                 self.has_digits(out.now(), norm(x.exact, center=True), f"{cols} columns, {how}")
 
