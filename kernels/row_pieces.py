@@ -80,10 +80,12 @@ def keeps_pieces(config, named_args):
 def reads_twice(config, named_args):
     """Whether it may have pieces read twice by programs that are many more than run at a time. Launches of its class that have no words for
     this take each row alone; of the largest pieces the launch itself has."""
+    if named_args.get("counters_ptr") is None or named_args["rows_class"] > 0:
+        return False
     piece = config.kwargs["PIECE"]
-    rows = named_args["rows"] * (1 if piece == READ_TWICE[-1][1] else ROWS_OF_CLASS)
-    pieces = rows * pieces_of_row(named_args["cols"], piece)
-    return named_args.get("counters_ptr") is not None and named_args["rows_class"] <= 0 and LEAST_READ_TWICE <= pieces <= MOST_READ_TWICE
+    pieces = named_args["rows"] * pieces_of_row(named_args["cols"], piece)
+    most = MOST_READ_TWICE if piece == READ_TWICE[-1][1] else MOST_READ_TWICE // ROWS_OF_CLASS
+    return LEAST_READ_TWICE <= pieces <= most
 
 
 def words_of_number(element):
