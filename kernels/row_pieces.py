@@ -30,10 +30,11 @@ LEFT = tl.constexpr(0x10000)  # in the counter of programs that have ended: one 
 KEPT_PIECES = [(4, 2048, None), (4, 4096, None), (8, 4096, None), (8, 8192, None), (8, 8192, 80), (16, 8192, None), (16, 16384, None),
                (32, 16384, None), (32, 24576, None), (16, 24576, None), (8, 24576, None), (16, 30720, None)]
 LEAST_COLS = 32768
-# Warps and elements of a piece that programs read twice.
-READ_TWICE = [(4, 4096), (8, 8192), (16, 16384)]
+# Warps, elements and registers a thread at most of a piece that programs read twice.
+READ_TWICE = [(4, 4096, None), (8, 8192, None), (8, 8192, 64), (16, 16384, 64)]
 LEAST_READ_TWICE = 128  # pieces of all rows
 MOST_READ_TWICE = 5000  # with words for three numbers each (launch_rules.cpp has the same)
+PROCESSORS = 132
 LEAST_OF_GROUP = 256  # pieces of a group, at least: each thread looks for other ones (launch_rules.cpp has the same)
 
 
@@ -65,7 +66,7 @@ def shared_configs():
 
 def read_twice_configs():
     """Likewise of rows that the registers of all programs do not hold: STAGES 0."""
-    return [triton.Config({"ROWS": 0, "STAGES": 0, "PIECE": piece, "EVICTION": ""}, num_warps=warps) for warps, piece in READ_TWICE]
+    return [triton.Config({"ROWS": 0, "STAGES": 0, "PIECE": piece, "EVICTION": ""}, num_warps=warps, maxnreg=limit) for warps, piece, limit in READ_TWICE]
 
 
 def keeps_pieces(config, named_args):
@@ -78,14 +79,13 @@ def keeps_pieces(config, named_args):
 
 
 def reads_twice(config, named_args):
-    """Whether it may have pieces read twice by programs that are many more than run at a time. Launches of its class that have no words for
-    this take each row alone; of the largest pieces the launch itself has."""
+    """Whether it may have pieces read twice, by programs that are many more than run at a time; with words for all rows that a launch of
+    the class may have."""
     if named_args.get("counters_ptr") is None or named_args["rows_class"] > 0:
         return False
-    piece = config.kwargs["PIECE"]
-    pieces = named_args["rows"] * pieces_of_row(named_args["cols"], piece)
-    most = MOST_READ_TWICE if piece == READ_TWICE[-1][1] else MOST_READ_TWICE // ROWS_OF_CLASS
-    return LEAST_READ_TWICE <= pieces <= most
+    pieces = pieces_of_row(named_args["cols"], config.kwargs["PIECE"])
+    most_rows = PROCESSORS // 4**-named_args["rows_class"]
+    return LEAST_READ_TWICE <= named_args["rows"] * pieces and max(named_args["rows"], most_rows) * pieces <= MOST_READ_TWICE
 
 
 def words_of_number(element):

@@ -14,8 +14,9 @@ from row_pieces import MOST_BEFORE, ROWS_OF_CLASS, end_of_program, list_of_piece
 from tiles import NARROW, NARROW_TILES, begin_aligned, extent, inside, piece_mask, shares_pieces
 
 # Pieces that have programs of their own: elements, warps, registers a thread at most, CHAIN.
-PIECES = [(2048, 2, None, 1), (2048, 4, None, 1), (4096, 4, None, 1), (4096, 4, 64, 2), (4096, 8, None, 2), (8192, 8, None, 1), (8192, 8, 64, 2),
-          (8192, 8, None, 2), (16384, 16, 64, 2), (16384, 16, None, 2), (32768, 32, 64, 2)]
+PIECES = [(8192, 8, 64, 2), (4096, 4, 64, 2), (16384, 16, 64, 2), (8192, 8, 80, 2), (16384, 16, None, 2), (4096, 4, 128, 2), (4096, 8, 80, 2),
+          (8192, 8, 128, 2), (32768, 32, 64, 2), (8192, 8, None, 1), (4096, 4, None, 1), (2048, 4, None, 1), (2048, 2, None, 1)]
+MOST_EARLY = 264  # programs that scan their piece while they wait: where all run at a time
 LEAST_PIECE = 4096  # elements; pieces of so many have words in all launches of several rows (launch_rules.cpp has the same)
 MOST_OF_CLUSTER = 524288  # elements of a row
 
@@ -43,9 +44,14 @@ def tells_pieces(config, named_args):
     """Whether a configuration may have a program for each piece of few wide rows. There are words for all launches of its class: those of
     several rows have no more elements than there are words for pieces of LEAST_PIECE."""
     piece = config.kwargs["PIECE"]
+    element = named_args["out_ptr"].dtype
+    held = piece * max(1, named_args["out_ptr"].element_size() // 4) // (32 * config.num_warps)  # words of a thread
+    if config.maxnreg is not None and not 2 * held <= config.maxnreg <= 3 * held:
+        return False
+    if config.kwargs["CHAIN"] == 1 and named_args["rows"] * triton.cdiv(named_args["cols"], piece) > MOST_EARLY:
+        return False
     rows = named_args["rows"] if piece >= LEAST_PIECE else ROWS_OF_CLASS * named_args["rows"]
-    cols = named_args["cols"] + MOST_BEFORE
-    return shares_pieces(2 * piece, named_args) and list_of_pieces(named_args["out_ptr"].dtype, rows, cols, piece, config.num_warps) > 0
+    return shares_pieces(2 * piece, named_args) and list_of_pieces(element, rows, named_args["cols"] + MOST_BEFORE, piece, config.num_warps) > 0
 
 
 def unit_of_pieces(args):

@@ -32,8 +32,9 @@ def configs():
     for warps, piece, limit in KEPT_PIECES:
         if piece <= 768 * warps or (warps == 8 and limit is None):
             found.append(triton.Config({"ROWS": 0, "PIECE": piece}, num_warps=warps, maxnreg=limit))
-    for warps, piece in READ_TWICE:
-        found.append(triton.Config({"ROWS": 0, "PIECE": piece, "STAGES": 0}, num_warps=warps))
+    for warps, piece, limit in READ_TWICE:
+        if limit is None:
+            found.append(triton.Config({"ROWS": 0, "PIECE": piece, "STAGES": 0}, num_warps=warps))
     return found
 
 
