@@ -5,14 +5,13 @@
 
 A program takes ROWS rows, which stay in registers, or with PIECE > 0 one row in pieces, which are read twice. Few wide
 rows, or their pieces, are divided over the blocks of a cluster (num_ctas), or with ROWS 0 each piece has a program of its own
-(row_pieces.py), which keeps it in registers, or with STAGES 0 two of them, of which the second one reads it again.
+(row_pieces.py), which keeps it in registers.
 """
 
 import triton
 import triton.language as tl
 
-from row_pieces import (KEPT_PIECES, READ_TWICE, begin_piece, end_of_piece, end_of_program, is_last_piece, is_left, keeps_pieces, kept_pieces,
-                        number_of_row, numbers_of_pieces, reads_twice, set_back, tell_piece, tell_row, told_of_row, words_read_twice)
+from row_pieces import KEPT_PIECES, begin_piece, end_of_piece, is_left, keeps_pieces, kept_pieces, set_back, tell_piece, told_of_row
 from tiles import NARROW, NARROW_TILES, SHARED_PIECES, extent, shares_pieces
 
 
@@ -32,9 +31,6 @@ def configs():
     for warps, piece, limit in KEPT_PIECES:
         if piece <= 768 * warps or (warps == 8 and limit is None):
             found.append(triton.Config({"ROWS": 0, "PIECE": piece}, num_warps=warps, maxnreg=limit))
-    for warps, piece, limit in READ_TWICE:
-        if limit is None:
-            found.append(triton.Config({"ROWS": 0, "PIECE": piece, "STAGES": 0}, num_warps=warps))
     return found
 
 
@@ -49,7 +45,7 @@ def fitting(configs, named_args, **kwargs):
         blocks = config.num_ctas
         each = rows * extent(cols, size, config.num_warps * blocks, rows) / (32 * config.num_warps * blocks)
         if rows == 0:
-            if reads_twice(config, named_args) if config.kwargs.get("STAGES") == 0 else keeps_pieces(config, named_args):
+            if keeps_pieces(config, named_args):
                 kept.append(config)
         elif rows > 16 and cols > NARROW:
             continue
@@ -92,12 +88,8 @@ def load_piece(dout_ptr, out_ptr, row, piece, dout_stride, out_stride, cols, PIE
 
 
 @triton.jit
-def total_of_row(totals, pieces, LIST: tl.constexpr):
-    return tl.sum(tl.where(tl.arange(0, LIST) < pieces, totals, 0.0), axis=0)
-
-
-@triton.jit
-def finish_piece(dx_ptr, dout, out, at, row, dx_stride, cols, total, LOG: tl.constexpr):
+def finish_piece(dx_ptr, dout, out, at, row, dx_stride, cols, totals, pieces, LOG: tl.constexpr, LIST: tl.constexpr):
+    total = tl.sum(tl.where(tl.arange(0, LIST) < pieces, totals, 0.0), axis=0)
     dx = gradient(dout, out, total, LOG)
     tl.store(dx_ptr + row.to(tl.int64) * dx_stride + at, dx.to(dx_ptr.dtype.element_ty), mask=at < cols)
 
@@ -114,38 +106,16 @@ def shared_row(dx_ptr, dout_ptr, out_ptr, dx_stride, dout_stride, out_stride, ro
     done, totals, _, _, _, _ = told_of_row(counters_ptr, row, pieces, 1, LIST)
     ended = end_of_piece(counters_ptr, row, piece, pieces, done, 1)
     if done:
-        finish_piece(dx_ptr, dout, out, at, row, dx_stride, cols, total_of_row(totals, pieces, LIST), LOG)
+        finish_piece(dx_ptr, dout, out, at, row, dx_stride, cols, totals, pieces, LOG, LIST)
     if ended > 1:
         for number in range(rows * pieces):
             row = number // pieces
             if is_left(counters_ptr, row, number % pieces, pieces, 1):
                 dout, out, at = load_piece(dout_ptr, out_ptr, row, number % pieces, dout_stride, out_stride, cols, PIECE)
                 _, totals, _, _, _, _ = told_of_row(counters_ptr, row, pieces, 1, LIST)
-                finish_piece(dx_ptr, dout, out, at, row, dx_stride, cols, total_of_row(totals, pieces, LIST), LOG)
+                finish_piece(dx_ptr, dout, out, at, row, dx_stride, cols, totals, pieces, LOG, LIST)
     if ended > 0:
         set_back(counters_ptr, rows, pieces, 1)
-
-
-@triton.jit
-def row_read_twice(dx_ptr, dout_ptr, out_ptr, dx_stride, dout_stride, out_stride, rows, cols, counters_ptr, LOG: tl.constexpr,
-                   PIECE: tl.constexpr, LIST: tl.constexpr):
-    """The programs that begin first tell what they find of a piece each, the others wait for what is told of a row. These take the pieces in
-    the other direction, as the last ones are still in the cache."""
-    pieces = tl.num_programs(0) // (2 * rows)
-    number = tl.atomic_add(counters_ptr, 1, sem="relaxed")
-    if number < rows * pieces:
-        row = number // pieces
-        piece = number % pieces
-        dout, out, at = load_piece(dout_ptr, out_ptr, row, piece, dout_stride, out_stride, cols, PIECE)
-        if is_last_piece(counters_ptr, row, piece, pieces, tl.sum(term(dout, out, LOG), axis=0), 0.0, 0.0, 1):
-            totals, _, _ = numbers_of_pieces(counters_ptr, row, pieces, 1, LIST)
-            tell_row(counters_ptr, row, pieces, total_of_row(totals, pieces, LIST), 0.0, 0.0, 1)
-    else:
-        number = 2 * rows * pieces - 1 - number
-        row = number // pieces
-        dout, out, at = load_piece(dout_ptr, out_ptr, row, number % pieces, dout_stride, out_stride, cols, PIECE)
-        finish_piece(dx_ptr, dout, out, at, row, dx_stride, cols, number_of_row(counters_ptr, row, pieces, 0, 1), LOG)
-    end_of_program(counters_ptr, tl.num_programs(0), words_read_twice(rows, pieces, 1))
 
 
 @triton.autotune(configs=configs(), key=["cols", "rows_class"], prune_configs_by={"early_config_prune": fitting})
@@ -155,11 +125,7 @@ def row_read_twice(dx_ptr, dout_ptr, out_ptr, dx_stride, dout_stride, out_stride
 })
 @triton.jit
 def softmax_backward(dx_ptr, dout_ptr, out_ptr, dx_stride, dout_stride, out_stride, rows, cols, rows_class,
-                     LOG: tl.constexpr, ROWS: tl.constexpr, PIECE: tl.constexpr, BLOCK: tl.constexpr, LIST: tl.constexpr = 0,
-                     STAGES: tl.constexpr = 1, counters_ptr=None):
-    if LIST > 0 and STAGES == 0:
-        row_read_twice(dx_ptr, dout_ptr, out_ptr, dx_stride, dout_stride, out_stride, rows, cols, counters_ptr, LOG, PIECE, LIST)
-        return
+                     LOG: tl.constexpr, ROWS: tl.constexpr, PIECE: tl.constexpr, BLOCK: tl.constexpr, LIST: tl.constexpr = 0, counters_ptr=None):
     if LIST > 0:
         shared_row(dx_ptr, dout_ptr, out_ptr, dx_stride, dout_stride, out_stride, rows, cols, counters_ptr, LOG, PIECE, LIST)
         return

@@ -178,7 +178,7 @@ class SharedRows(Case):
             for log in False, True:
                 out = Array((log_softmax if log else softmax)(random.standard_normal((rows, cols))), kind)
                 dout, dx = normal((rows, cols), kind), empty((rows, cols), kind)
-                backward(rows, cols, piece, warps, dx, dout, out, cols, cols, cols, rows, cols, 0, LOG=log, STAGES=self.STAGES)
+                backward(rows, cols, piece, warps, dx, dout, out, cols, cols, cols, rows, cols, 0, LOG=log)
                 y, dy = out.exact, dout.exact
                 exact = dy - np.exp(y) * dy.sum(1, keepdims=True) if log else y * (dy - (dy * y).sum(1, keepdims=True))
                 self.near(dx, exact, kind, max(1, math.sqrt(cols) / 8))
@@ -258,7 +258,7 @@ class RowsReadTwice(SharedRows):
     """The same where two programs have each piece, of which the second one reads it again."""
 
     STAGES = 0
-    test_norm_backward = test_pieces_that_programs_leave = test_few_wide_rows_of_entries = None
+    test_softmax_backward = test_norm_backward = test_pieces_that_programs_leave = test_few_wide_rows_of_entries = None
 
 
 if __name__ == "__main__":
