@@ -103,17 +103,17 @@ def list_of_pieces(element, rows, cols, piece, warps):
 
 
 @triton.jit
-def tell(counters_ptr, place, number):
+def tell(counters_ptr, place, number, SEM: tl.constexpr = "relaxed"):
     """A word is 0 until it is told: the fp32 number 0 is told as the one below 0, of others each half with a bit above it."""
     if number.dtype.is_floating():
         bits = number.to(tl.int32, bitcast=True)
-        tl.atomic_xchg(counters_ptr + 2 + place, tl.where(bits == 0, -0x80000000, bits), sem="relaxed")
+        tl.atomic_xchg(counters_ptr + 2 + place, tl.where(bits == 0, -0x80000000, bits), sem=SEM)
     else:
         HALVES: tl.constexpr = number.dtype.primitive_bitwidth // 32
         words_ptr = (counters_ptr + 2).to(tl.pointer_type(tl.int64)) + place * HALVES
         for half in tl.static_range(HALVES):
             bits = (number >> (32 * half)).to(tl.int64) & 0xFFFFFFFF
-            tl.atomic_xchg(words_ptr + half, bits | TOLD, sem="relaxed")
+            tl.atomic_xchg(words_ptr + half, bits | TOLD, sem=SEM)
 
 
 @triton.jit
@@ -277,12 +277,12 @@ def words_read_twice(row, pieces, NUMBERS: tl.constexpr):
 
 
 @triton.jit
-def tell_numbers(counters_ptr, first, step, a, b, c, NUMBERS: tl.constexpr):
-    tell(counters_ptr, first, a)
+def tell_numbers(counters_ptr, first, step, a, b, c, NUMBERS: tl.constexpr, SEM: tl.constexpr = "relaxed"):
+    tell(counters_ptr, first, a, SEM)
     if NUMBERS > 1:
-        tell(counters_ptr, first + step, b)
+        tell(counters_ptr, first + step, b, SEM)
     if NUMBERS > 2:
-        tell(counters_ptr, first + 2 * step, c)
+        tell(counters_ptr, first + 2 * step, c, SEM)
 
 
 @triton.jit
@@ -309,7 +309,8 @@ def numbers_of_pieces(counters_ptr, row, pieces, NUMBERS: tl.constexpr, LIST: tl
 
 @triton.jit
 def tell_row(counters_ptr, row, pieces, a, b, c, NUMBERS: tl.constexpr):
-    tell_numbers(counters_ptr, words_read_twice(row, pieces, NUMBERS) + NUMBERS * pieces + 1, 1, a, b, c, NUMBERS)
+    """To those who may write where others have read by then."""
+    tell_numbers(counters_ptr, words_read_twice(row, pieces, NUMBERS) + NUMBERS * pieces + 1, 1, a, b, c, NUMBERS, "release")
 
 
 @triton.jit
