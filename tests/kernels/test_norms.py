@@ -3,7 +3,7 @@
 import math
 import unittest
 
-from entries import ACTIVATIONS, Array, call, Case, DEVICE, empty, float8_values, gradient_of, kernels, norm, normal, np, random, rounded, SHAPES, softmax, SOURCE, tegula
+from entries import ACTIVATIONS, Array, by_day, call, Case, DEVICE, empty, float8_values, gradient_of, kernels, norm, normal, np, random, rounded, SHAPES, softmax, SOURCE, tegula
 
 
 class Norms(Case):
@@ -93,7 +93,8 @@ class Norms(Case):
 
     def test_layer_norm_backward_with_large_elements(self):
         text = tegula.load(str(SOURCE / "kernels" / "norm_backward.py"))["norm_backward"]
-        for cols, tall, warps, blocks, piece in (4099, 1, 8, 1, 0), (1500, 4, 8, 1, 0), (16384, 1, 4, 4, 0), (10001, 1, 4, 1, 4096), *((n, 0, 4, 1, 2048) for n in (8193, 9001)):
+        forms = ((4099, 1, 8, 1, 0), (1500, 4, 8, 1, 0), (16384, 1, 4, 4, 0), (10001, 1, 4, 1, 4096), (8193, 0, 4, 1, 2048), (9001, 0, 4, 1, 2048))
+        for cols, tall, warps, blocks, piece in by_day(forms, 2):
             x, weight = self.rows_with_large_elements(cols), normal(cols)
             rows = x.exact.shape[0]
             dy, dx, dweight, dbias = normal((rows, cols)), empty((rows, cols)), empty(cols), empty(cols)
@@ -298,9 +299,9 @@ class Norms(Case):
         return x, dy, weight, dx
 
     def test_norm_backward(self):
-        self.over(lambda shape, kind: self.norm_backward(shape, kind, False), [*SHAPES, (700, 33), (3, 12672), (2, 40000), (1, 40000)])
-        self.over(lambda shape, kind: self.norm_backward(shape, kind, True, True), [(7, 3), (3, 781), (300, 40), (2, 40000)])
-        for shape in ((300, 40), (5, 4096), (2, 40000)):
+        self.over(lambda shape, kind: self.norm_backward(shape, kind, False), by_day([*SHAPES, (700, 33), (3, 12672), (2, 40000), (1, 40000)], 2))
+        self.over(lambda shape, kind: self.norm_backward(shape, kind, True, True), by_day([(7, 3), (300, 40), (3, 781), (2, 40000)], 2))
+        for shape in by_day([(300, 40), (5, 4096), (2, 40000)], 2):
             self.norm_backward(shape, "f32", True, far=100)
         for center in (False, True):
             x, dy, weight, dx = self.norm_backward((3, 8), "f32", center)

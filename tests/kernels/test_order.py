@@ -2,7 +2,7 @@
 
 import unittest
 
-from entries import DEVICE, SOURCE, Array, Case, call, empty, gradient_of, kernels, normal, np, random, tegula
+from entries import DEVICE, SOURCE, Array, Case, by_day, call, empty, gradient_of, kernels, normal, np, random, tegula
 
 
 def whole(shape, kind="i32"):
@@ -90,7 +90,8 @@ def numbers(out_ptr, cols, LAST: tl.constexpr, BLOCK: tl.constexpr):
 
     def test_sort_long_rows(self):
         """Rows that several programs share, or one with much shared memory: one row, several, more pieces than are summed up at a time; in place."""
-        for rows, cols, kind in ((1, 16385, "f32"), (3, 17000, "bf16"), (1, 66000, "f16"), (1, 8193, "f32"), (2, 12000, "bf16"), (1, 270000, "f16")):
+        shapes = ((3, 17000, "bf16"), (1, 16385, "f32"), (1, 66000, "f16"), (1, 8193, "f32"), (2, 12000, "bf16"), (1, 270000, "f16"))
+        for rows, cols, kind in by_day(shapes, 2):
             for descending in (False, True):
                 x, index = self.rows(rows, cols, kind), whole((rows, cols))
                 x = Array(np.where(np.arange(cols) % 3 == 0, random.standard_normal((rows, cols)), x.exact), kind)
@@ -196,9 +197,9 @@ def numbers(out_ptr, cols, LAST: tl.constexpr, BLOCK: tl.constexpr):
 
     def test_embedding_backward_of_many_rows(self):
         """Listed in one part or several, or sorted by one digit or two, segments within a part and over many; one index for most rows."""
-        for rows, cols, table_rows, skewed, kind in ((1025, 33, 200, False, "bf16"), (3000, 8, 1000, True, "f32"), (4100, 130, 7, False, "f32"),
-                                                     (9000, 2, 1000, True, "f32"), (1025, 33, 1100, False, "bf16"),
-                                                     (2100, 300, 40000, False, "f16"), (5000, 3, 70000, True, "f32")):
+        tables = ((1025, 33, 200, False, "bf16"), (3000, 8, 1000, True, "f32"), (2100, 300, 40000, False, "f16"), (4100, 130, 7, False, "f32"),
+                  (9000, 2, 1000, True, "f32"), (1025, 33, 1100, False, "bf16"), (5000, 3, 70000, True, "f32"))
+        for rows, cols, table_rows, skewed, kind in by_day(tables, 2):
             dout = normal((rows, cols), kind)
             index = random.integers(-2, table_rows + 2, rows)
             if skewed:
