@@ -67,14 +67,6 @@ Value* before_clamp(Value* value) {
   return value;
 }
 
-/// The row of hw.def that the call is of; empty: none.
-llvm::StringRef row_of(const Value& x) {
-  const auto* call = llvm::dyn_cast<llvm::CallInst>(&x);
-  const Function* callee = call ? call->getCalledFunction() : nullptr;
-  if (!callee || !callee->getName().starts_with(lower::kHwPrefix)) return {};
-  return callee->getName().drop_front(lower::kHwPrefix.size());
-}
-
 class Checks {
  public:
   Checks(llvm::Module& module, JitKernel& kernel) : module_(module), calls_(module, kernel) {}

@@ -7,7 +7,6 @@
 #include "codegen/exec/emulator/code/link_bodies.h"
 #include "codegen/exec/emulator/races/races.h"
 #include "codegen/exec/emulator/warnings/warning_calls.h"
-#include "codegen/lower/hw.h"
 
 namespace tegula::emulator {
 
@@ -16,12 +15,7 @@ namespace {
 using llvm::Instruction;
 using llvm::Value;
 
-bool is_load(const Instruction& i) {
-  const auto* call = llvm::dyn_cast<llvm::CallInst>(&i);
-  const llvm::Function* callee = call ? call->getCalledFunction() : nullptr;
-  llvm::StringRef name = callee ? callee->getName() : "";
-  return name.consume_front(lower::kHwPrefix) && name.starts_with("ld_global_");
-}
+bool is_load(const Instruction& i) { return row_of(i).starts_with("ld_global_"); }
 
 class Reads {
  public:

@@ -5,8 +5,16 @@
 
 #include "codegen/exec/emulator/code/link_bodies.h"
 #include "codegen/exec/emulator/warnings/result_uses.h"
+#include "codegen/lower/hw.h"
 
 namespace tegula::emulator {
+
+llvm::StringRef row_of(const llvm::Value& x) {
+  const auto* call = llvm::dyn_cast<llvm::CallInst>(&x);
+  const llvm::Function* callee = call ? call->getCalledFunction() : nullptr;
+  if (!callee || !callee->getName().starts_with(lower::kHwPrefix)) return {};
+  return callee->getName().drop_front(lower::kHwPrefix.size());
+}
 
 WarningCalls::WarningCalls(llvm::Module& module, JitKernel& kernel) : kernel_(kernel) {
   llvm::LLVMContext& context = module.getContext();

@@ -18,6 +18,9 @@ class Module;
 
 namespace tegula::emulator {
 
+/// The row of hw.def that the call is of; empty: none.
+llvm::StringRef row_of(const llvm::Value& x);
+
 /// What it adds leaves the function's blocks as they are.
 class WarningCalls {
  public:
