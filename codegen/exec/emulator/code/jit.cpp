@@ -33,7 +33,7 @@
 #include "codegen/exec/emulator/warnings/arithmetic_checks.h"
 #include "codegen/exec/emulator/warnings/number_births.h"
 #include "codegen/exec/emulator/warnings/pointer_origins.h"
-#include "codegen/exec/emulator/warnings/unwritten_reads.h"
+#include "codegen/exec/emulator/warnings/taints.h"
 #include "codegen/exec/fatal_errors.h"
 #include "codegen/exec/llvm/join_pieces.h"
 #include "codegen/exec/llvm/llvm_passes.h"
@@ -440,10 +440,13 @@ std::string Jit::Impl::make(const KernelImage& image, const Target& target, Tier
   llvm::Module* const module = &read_module(image, taken, messages);
   retarget(*module, host.getTargetTriple(), image);
   contract(*module);  // ahead of checks, which use numbers as well: a product with another use stays one
-  if (checks) check_arithmetic(*module, kernel);
-  if (births.nans || births.infinities) check_births(*module, kernel, births);
-  if (checks) check_unwritten_reads(*module, kernel);
-  if (checks) check_origins(*module, image);
+  if (checks) {
+    Taints taints(*module);
+    check_arithmetic(*module, kernel, taints);
+    if (births.nans || births.infinities) check_births(*module, kernel, taints, births);
+    taints.run();
+    check_origins(*module, image);
+  }
   form_lane_segments(*module, kernel);
   link_bodies(*module, image, target, kernel, checks);
   count_iterations(*module, image, kernel);

@@ -398,8 +398,9 @@ const std::vector<HwBody>& helper_functions() {
       helper(kNoteExactName, &emu_note_exact),
       helper(kExactSharedName, &emu_exact_of_shared),
       helper(kExactAtomicName, &emu_exact_of_atomic),
-      helper(kUnwrittenReadName, &emu_unwritten_read),
-      helper(kUnwrittenUsedName, &emu_unwritten_used),
+      helper(kLoadedTaintName, &emu_loaded_taint),
+      helper(kStoredTaintName, &emu_stored_taint),
+      helper(kUseTaintName, &emu_use_taint),
       helper(kLaneValuesName, &emu_lane_values),
       helper(kRunSegmentName, &emu_run_segment),
   };

@@ -18,8 +18,8 @@ namespace tegula::emulator {
 inline constexpr const char *kYieldName = "emu_yield", *kAsmName = "emu_asm", *kTickName = "emu_tick",
                             *kOrderName = "emu_order", *kWarnName = "emu_warn", *kOriginName = "emu_check_origin",
                             *kNoteExactName = "emu_note_exact", *kExactSharedName = "emu_exact_of_shared",
-                            *kExactAtomicName = "emu_exact_of_atomic", *kUnwrittenReadName = "emu_unwritten_read",
-                            *kUnwrittenUsedName = "emu_unwritten_used";
+                            *kExactAtomicName = "emu_exact_of_atomic", *kLoadedTaintName = "emu_loaded_taint",
+                            *kStoredTaintName = "emu_stored_taint", *kUseTaintName = "emu_use_taint";
 
 /// These functions, and those that segments call (lane_segments.h).
 const std::vector<HwBody>& helper_functions();

@@ -7,15 +7,15 @@
 namespace tegula::emulator {
 
 /// The host address of a global access; does not return if it is not allowed. `stored`: what a write puts there, where
-/// it is at hand. `counts`: the access may race. `tells_uses`: the code tells where it uses what it reads.
+/// it is at hand. `counts`: the access may race. `hands_on`: Fiber::loaded gets the taints of what it reads.
 inline void* global_access(uint64_t address, unsigned bytes, Access access, uint32_t site, const void* stored = nullptr,
-                           bool counts = true, bool tells_uses = false) {
+                           bool counts = true, bool hands_on = false) {
   Worker& worker = *this_worker;
   bool aligned = (address & (bytes - 1)) == 0;
   if (aligned && worker.may_access(address, bytes)) [[likely]] {
     if (access == Access::Write) worker.note_change();
     if (Races* races = worker.races(); races && counts) [[unlikely]]
-      races->global(worker.fiber(), address, bytes, access, {site}, stored, tells_uses);
+      races->global(worker.fiber(), address, bytes, access, {site}, stored, hands_on);
     return reinterpret_cast<void*>(address);
   }
   Fault fault;
@@ -30,6 +30,7 @@ inline void* global_access(uint64_t address, unsigned bytes, Access access, uint
 
 /// The same of a load, whose operand `site` says in which threads its result is used.
 inline const void* global_load(uint64_t address, unsigned bytes, uint32_t site) {
+  this_worker->fiber().loaded.any = false;
   const bool used = lower::is_load_used(site, this_worker->fiber().thread);
   return global_access(address, bytes, Access::Read, lower::number_of_site(site), nullptr, used, true);
 }
@@ -88,16 +89,17 @@ inline void check_proxy(const Program& program, uint32_t offset, const char* who
 }
 
 /// The host address of an access by `fiber` (the current one, or a lane for which it acts) to the shared memory of
-/// `of`, its program or another block of the cluster.
+/// `of`, its program or another block of the cluster. A read uses what it reads, but where it hands on the taints of
+/// that to `loaded`.
 inline void* shared_access(const Fiber& fiber, Program& of, uint32_t address, unsigned bytes, Access access,
-                           uint32_t site, const void* stored = nullptr) {
+                           uint32_t site, const void* stored = nullptr, AccessTaints* loaded = nullptr) {
   Worker& worker = *this_worker;
   uint32_t offset = address - of.shared_base, size = worker.launch().shared_bytes;
   bool aligned = (address & (bytes - 1)) == 0;
   if (aligned && offset < size && size - offset >= bytes) [[likely]] {
     check_under_way(of, offset, bytes, access, {site});
     if (Races* races = worker.races()) [[unlikely]]
-      races->shared(fiber, of, offset, bytes, access, {site}, stored);
+      races->shared(fiber, of, offset, bytes, access, {site}, stored, loaded);
     if (access == Access::Write && of.writes.tracks()) of.writes.store(offset, bytes, fiber.thread, site);
     return reinterpret_cast<void*>(uint64_t(address));
   }
@@ -112,8 +114,30 @@ inline void* shared_access(const Fiber& fiber, Program& of, uint32_t address, un
 }
 
 inline void* shared_access(const Fiber& fiber, uint32_t address, unsigned bytes, Access access, uint32_t site,
-                           const void* stored = nullptr) {
-  return shared_access(fiber, *fiber.program, address, bytes, access, site, stored);
+                           const void* stored = nullptr, AccessTaints* loaded = nullptr) {
+  return shared_access(fiber, *fiber.program, address, bytes, access, site, stored, loaded);
+}
+
+/// A load by the current thread, which hands on taints.
+inline const void* shared_load(uint32_t address, unsigned bytes, uint32_t site) {
+  Fiber& fiber = this_worker->fiber();
+  fiber.loaded.any = false;
+  return shared_access(fiber, address, bytes, Access::Read, site, nullptr, &fiber.loaded);
+}
+
+/// What was just stored at the address has these taints.
+inline void put_taints(const Program& of, uint32_t address, unsigned bytes, const AccessTaints& taints) {
+  if (Races* races = this_worker->races()) [[unlikely]]
+    races->put_taints(of, address - of.shared_base, bytes, taints);
+}
+
+/// The address for a store by the current thread, with the taints that it has told.
+inline void* shared_store(uint32_t address, unsigned bytes, uint32_t site, const void* stored) {
+  Fiber& fiber = this_worker->fiber();
+  void* to = shared_access(fiber, address, bytes, Access::Write, site, stored);
+  put_taints(*fiber.program, address, bytes, fiber.stored);
+  fiber.stored.any = false;
+  return to;
 }
 
 /// What is said of an access to the shared memory of a block of the cluster that may not be accessed.

@@ -125,9 +125,31 @@ Box box_of(uint32_t shared, uint64_t map, const uint32_t* coordinates, int rank,
   return box;
 }
 
+/// Part of a box, and the taints that come with it.
+struct Chunk {
+  uint32_t offset;  ///< in shared memory
+  AccessTaints taints;
+};
+
+/// Those of a row of the array that was just read.
+void add_chunks(const Box& box, const Row& row, uint32_t taint, std::vector<Chunk>& chunks) {
+  const uint32_t element = uint32_t(box.map->element_bytes);
+  for (int64_t n = row.begin; n < row.end; ++n) {
+    const uint64_t from = row.address + uint64_t(n - row.begin) * element;
+    const auto written = this_worker->launch().written->find(from);
+    if (!written || written->all_written(from, element)) continue;
+    const uint32_t at = row.number * box.map->row_bytes() + uint32_t(n) * element, in_chunk = at % kChunk;
+    const uint32_t offset = swizzled(box.offset + at - in_chunk, uint32_t(box.map->swizzle));
+    if (chunks.empty() || chunks.back().offset != offset) chunks.push_back({offset, {}});
+    chunks.back().taints.add(in_chunk / 2, (element + 1) / 2, taint);
+  }
+}
+
 /// Where races are looked for: the rows of the array, as the thread's own accesses. `stored`: the box's bytes, which it
 /// writes; as threads' stores are, they are compared with what stands there by as much as a store takes at most.
-void note_rows(Fiber& fiber, const Box& box, Access access, const uint8_t* stored = nullptr) {
+/// `chunks`, if not null, gets what the box hands on of what it reads.
+void note_rows(Fiber& fiber, const Box& box, Access access, const uint8_t* stored = nullptr,
+               std::vector<Chunk>* chunks = nullptr) {
   Races* races = this_worker->races();
   if (!races) return;
   for_each_row(box, access != Access::Read, [&](const Row& row) {
@@ -135,7 +157,10 @@ void note_rows(Fiber& fiber, const Box& box, Access access, const uint8_t* store
     const uint8_t* from = stored ? stored + row.number * box.map->row_bytes() + uint32_t(row.begin) * element : nullptr;
     const uint32_t step = stored ? kChunk : bytes;
     for (uint32_t at = 0; at < bytes; at += step)
-      races->global(fiber, row.address + at, std::min(step, bytes - at), access, box.where, from ? from + at : nullptr);
+      races->global(fiber, row.address + at, std::min(step, bytes - at), access, box.where, from ? from + at : nullptr,
+                    chunks != nullptr);
+    if (chunks && fiber.loaded.any) add_chunks(box, row, fiber.loaded.of(0, fiber.loaded.parts.size()), *chunks);
+    fiber.loaded.any = false;
   });
 }
 
@@ -162,11 +187,12 @@ std::string why_invalid(const ImageTensorMap& map) {
 namespace {
 
 // Has a copy come to a block's shared memory.
-void bring(Program& program, BulkCopy copy) {
+void bring(Program& program, BulkCopy copy, const std::vector<Chunk>& chunks = {}) {
   Worker& worker = *this_worker;
   check_place(program, copy, Access::Write, "a bulk copy writes");
   count_bulk_copy(program, copy, program.shared_base + copy.barrier);
   if (Races* races = worker.races()) races->bulk_copy(program, copy.offset, copy.bytes, copy.where);
+  for (const Chunk& chunk : chunks) put_taints(program, program.shared_base + chunk.offset, kChunk, chunk.taints);
   copy.done = worker.flip();
   if (copy.done) perform(program, copy);
   program.bulk_copies.push_back(copy);
@@ -180,8 +206,9 @@ void issue_bulk_copy(uint32_t to, uint64_t map, uint32_t barrier, const uint32_t
   worker.keep_pace(Fiber::Moved::In);
   const BulkCopy copy{box_of(to, map, coordinates, rank, where), barrier - program.shared_base};
   check_array(copy, Access::Read);
-  note_rows(worker.fiber(), copy, Access::Read);
-  bring(program, copy);
+  std::vector<Chunk> chunks;
+  note_rows(worker.fiber(), copy, Access::Read, nullptr, &chunks);
+  bring(program, copy, chunks);
 }
 
 void issue_multicast(uint32_t to, uint64_t map, uint32_t barrier, const uint32_t* coordinates, int rank,
@@ -260,6 +287,17 @@ void read_box(Program& program, BulkStore& store) {
     std::memcpy(store.data.data() + at, shared + swizzled(store.offset + at, uint32_t(store.map->swizzle)), kChunk);
 }
 
+/// Where races are looked for: that the array gets this row of the box.
+void use_row(Program& program, const Box& box, const Row& row) {
+  const uint32_t element = uint32_t(box.map->element_bytes), first = row.number * box.map->row_bytes();
+  for (uint32_t at = uint32_t(row.begin) * element, end = uint32_t(row.end) * element; at < end;) {
+    const uint32_t next = std::min(end, (at / kChunk + 1) * kChunk);
+    const uint32_t offset = swizzled(box.offset + first + at / kChunk * kChunk, uint32_t(box.map->swizzle));
+    this_worker->use_taint(program, this_worker->races()->taint(program, offset + at % kChunk, next - at));
+    at = next;
+  }
+}
+
 void write_array(const Program& program, const BulkStore& store) {
   this_worker->note_change();
   Fiber& fiber = *program.fibers[store.thread];
@@ -289,8 +327,11 @@ void issue_bulk_store(uint32_t from, uint64_t map, const uint32_t* coordinates, 
   BulkStore store{box_of(from, map, coordinates, rank, where), combine, worker.fiber().bulk_groups, false, {}};
   check_place(program, store, Access::Read, "a bulk store reads");
   check_array(store, combine ? Access::Atomic : Access::Write);
-  if (Races* races = worker.races())
-    races->shared(worker.fiber(), program, store.offset, store.bytes, Access::Read, where, nullptr);
+  if (Races* races = worker.races()) {
+    AccessTaints outside;  // of the array, as what lies within is used
+    races->shared(worker.fiber(), program, store.offset, store.bytes, Access::Read, where, nullptr, &outside);
+    for_each_row(store, true, [&](const Row& row) { use_row(program, store, row); });
+  }
   if (worker.flip()) read_box(program, store);
   program.bulk_stores.push_back(std::move(store));
 }

@@ -38,6 +38,12 @@ Bits shuffle(Bits value, uint32_t place, Source source) {
 
 /// The 8x8 matrices of 16-bit elements whose rows the lanes' addresses name: matrix i by lanes 8i .. 8i+7. Lane l gets
 /// elements (l / 4, l % 4 * 2 + {0, 1}) of each, transposed those of the transposed matrix.
+template <bool transposed>
+std::pair<uint32_t, uint32_t> element_of(uint32_t lane, uint32_t which) {
+  const uint32_t row = lane / 4, column = lane % 4 * 2 + which;
+  return transposed ? std::pair(column, row) : std::pair(row, column);
+}
+
 template <int matrices, bool transposed>
 void load_matrices(uint32_t* result, uint32_t address, uint32_t site, uint32_t place) {
   Worker& worker = *this_worker;
@@ -49,14 +55,19 @@ void load_matrices(uint32_t* result, uint32_t address, uint32_t site, uint32_t p
     Fiber* const* lanes = worker.fiber().program->fibers.data() + worker.fiber().thread / kLanes * kLanes;
     for (uint32_t m = 0; m < matrices; ++m) {
       uint16_t matrix[8][8];
-      for (uint32_t row = 0; row < 8; ++row)
-        std::memcpy(matrix[row], shared_access(*lanes[8 * m + row], x.address[8 * m + row], 16, Access::Read, site),
-                    16);
+      AccessTaints taints[8];
+      for (uint32_t row = 0; row < 8; ++row) {
+        const Fiber& fiber = *lanes[8 * m + row];
+        const uint32_t from = x.address[8 * m + row];
+        std::memcpy(matrix[row], shared_access(fiber, from, 16, Access::Read, site, nullptr, &taints[row]), 16);
+      }
       for (uint32_t l = 0; l < kLanes; ++l) {
-        uint32_t i = l / 4, j = l % 4 * 2;
-        uint32_t first = transposed ? matrix[j][i] : matrix[i][j];
-        uint32_t second = transposed ? matrix[j + 1][i] : matrix[i][j + 1];
-        x.words[l][m] = first | second << 16;
+        if (m == 0) lanes[l]->loaded.any = false;
+        for (uint32_t e = 0; e < 2; ++e) {
+          const auto [row, column] = element_of<transposed>(l, e);
+          x.words[l][m] = (e ? x.words[l][m] : 0) | uint32_t(matrix[row][column]) << 16 * e;
+          lanes[l]->loaded.add(2 * m + e, 1, taints[row].of(column, 1));
+        }
       }
     }
   });
@@ -76,15 +87,21 @@ void store_matrices(uint32_t address, const uint32_t* values, uint32_t site, uin
     Fiber* const* lanes = worker.fiber().program->fibers.data() + worker.fiber().thread / kLanes * kLanes;
     for (uint32_t m = 0; m < matrices; ++m) {
       uint16_t matrix[8][8];
+      AccessTaints taints[8];
       for (uint32_t l = 0; l < kLanes; ++l)
         for (uint32_t e = 0; e < 2; ++e) {
-          uint32_t i = l / 4, j = l % 4 * 2 + e;
-          (transposed ? matrix[j][i] : matrix[i][j]) = uint16_t(x.words[l][m] >> 16 * e);
+          const auto [row, column] = element_of<transposed>(l, e);
+          matrix[row][column] = uint16_t(x.words[l][m] >> 16 * e);
+          taints[row].add(column, 1, lanes[l]->stored.of(2 * m + e, 1));
         }
-      for (uint32_t row = 0; row < 8; ++row)
-        std::memcpy(shared_access(*lanes[8 * m + row], x.address[8 * m + row], 16, Access::Write, site), matrix[row],
-                    16);
+      for (uint32_t row = 0; row < 8; ++row) {
+        Fiber& fiber = *lanes[8 * m + row];
+        const uint32_t to = x.address[8 * m + row];
+        std::memcpy(shared_access(fiber, to, 16, Access::Write, site), matrix[row], 16);
+        put_taints(*fiber.program, to, 16, taints[row]);
+      }
     }
+    for (uint32_t l = 0; l < kLanes; ++l) lanes[l]->stored.any = false;
   });
 }
 
@@ -92,8 +109,9 @@ void store_matrices(uint32_t address, const uint32_t* values, uint32_t site, uin
 template <unsigned bytes>
 void copy_async(uint32_t to, uint64_t from, uint32_t predicate, uint32_t site) {
   Fiber& fiber = this_worker->fiber();
-  void* source = predicate ? global_access(from, bytes, Access::Read, site) : nullptr;
-  fiber.copies.issue({shared_access(fiber, to, bytes, Access::Write, site), source, bytes, site});
+  fiber.loaded.any = false;
+  void* source = predicate ? global_access(from, bytes, Access::Read, site, nullptr, true, true) : nullptr;
+  fiber.copies.issue({shared_access(fiber, to, bytes, Access::Write, site), source, bytes, site, fiber.loaded});
   if (Races* races = this_worker->races())
     races->copy_begins(*fiber.program, to - fiber.program->shared_base, bytes, {site});
 }
@@ -576,10 +594,13 @@ uint64_t emu_exact_of_atomic(uint32_t value) {
   const uint64_t exact = this_worker->fiber().exact_old;
   return uint32_t(exact) == value ? exact : uint64_t(int64_t(int32_t(value)));
 }
-uint32_t emu_unwritten_read() { return std::exchange(this_worker->fiber().unwritten, 0); }
-void emu_unwritten_used(uint32_t read) {
-  if (read) [[unlikely]]
-    Races::note_used(*this_worker->fiber().program, read);
+uint32_t emu_loaded_taint(uint32_t first, uint32_t count) { return this_worker->fiber().loaded.of(first, count); }
+void emu_stored_taint(uint32_t first, uint32_t count, uint32_t taint) {
+  this_worker->fiber().stored.add(first, count, taint);
+}
+void emu_use_taint(uint32_t taint) {
+  if (taint) [[unlikely]]
+    this_worker->use_taint(*this_worker->fiber().program, taint);
 }
 void emu_tick(uint32_t place) { this_worker->tick_loop(place); }
 void* emu_lane_values() {

@@ -95,11 +95,11 @@ void emu_check_origin(uint64_t address, uint32_t access, uint64_t arguments, uin
 void emu_note_exact(uint32_t address, uint32_t value, uint64_t exact, uint32_t predicate);
 uint64_t emu_exact_of_shared(uint32_t address, uint32_t value);
 uint64_t emu_exact_of_atomic(uint32_t value);
-/// Which words of the thread's latest load from global memory nobody has written: a bit each, below the number by which
-/// emu_unwritten_used() knows that read. 0: none.
-uint32_t emu_unwritten_read();
-/// The program uses what such a read gave; 0: it does not.
-void emu_unwritten_used(uint32_t read);
+/// The taint (access_taints.h) of so many 2 bytes of the thread's latest load; that of its next store to shared memory.
+uint32_t emu_loaded_taint(uint32_t first, uint32_t count);
+void emu_stored_taint(uint32_t first, uint32_t count, uint32_t taint);
+/// The program uses what has this taint; 0: none.
+void emu_use_taint(uint32_t taint);
 /// Called in each iteration of a loop, which ends at that place.
 void emu_tick(uint32_t place);
 /// Where the lanes of the warp put the values that a segment takes (lane_segments.h), and find what it gives.

@@ -39,25 +39,25 @@ void store_global_vector(uint64_t address, const uint32_t* values, uint32_t pred
 template <class T>
 T load_shared(uint32_t address, uint32_t site) {
   T value;
-  std::memcpy(&value, shared_access(this_worker->fiber(), address, sizeof(T), Access::Read, site), sizeof(T));
+  std::memcpy(&value, shared_load(address, sizeof(T), site), sizeof(T));
   return value;
 }
 
 template <class T>
 void store_shared(uint32_t address, T value, uint32_t predicate, uint32_t site) {
   if (!predicate) return;
-  std::memcpy(shared_access(this_worker->fiber(), address, sizeof(T), Access::Write, site, &value), &value, sizeof(T));
+  std::memcpy(shared_store(address, sizeof(T), site, &value), &value, sizeof(T));
 }
 
 template <int n>
 void load_shared_vector(uint32_t* result, uint32_t address, uint32_t site) {
-  std::memcpy(result, shared_access(this_worker->fiber(), address, 4 * n, Access::Read, site), 4 * n);
+  std::memcpy(result, shared_load(address, 4 * n, site), 4 * n);
 }
 
 template <int n>
 void store_shared_vector(uint32_t address, const uint32_t* values, uint32_t predicate, uint32_t site) {
   if (!predicate) return;
-  std::memcpy(shared_access(this_worker->fiber(), address, 4 * n, Access::Write, site, values), values, 4 * n);
+  std::memcpy(shared_store(address, 4 * n, site, values), values, 4 * n);
 }
 
 // ---- Global memory

@@ -95,6 +95,11 @@ enum class Warning : uint32_t {
   IndexBeyondExtent
 };
 
+/// The taint (access_taints.h) of what is warned of at one of the kernel's places, and the other way round.
+inline constexpr uint32_t taint_of(Warning what, uint32_t place) { return place << 4 | (uint32_t(what) + 1); }
+inline constexpr Warning warning_of_taint(uint32_t taint) { return Warning((taint & 15) - 1); }
+inline constexpr uint32_t place_of_taint(uint32_t taint) { return taint >> 4; }
+
 /// Which births of numbers are warned of.
 struct Births {
   bool nans = false, infinities = false;

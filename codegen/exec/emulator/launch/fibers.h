@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "codegen/exec/emulator/hardware/async_queue.h"
+#include "codegen/exec/emulator/launch/access_taints.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)  // what g++ says by the macro
@@ -61,6 +62,7 @@ struct AsyncCopy {
   const void* from;  ///< null: zeros
   uint32_t bytes;
   uint32_t site;
+  AccessTaints taints;  ///< of what it copies
 };
 
 struct Fiber {
@@ -77,9 +79,9 @@ struct Fiber {
   AsyncQueue<AsyncCopy> copies;     ///< that it issued
   uint32_t order = 0;               ///< of its next atomic operation or volatile load (MemoryOrder)
   uint32_t prints = 0;              ///< print statements that it has begun
-  uint32_t unwritten = 0;           ///< emu_unwritten_read(), of its latest load where races are looked for
-  uint64_t exact_old = 0;           ///< what its latest atomic sum gave, in 64 bits, where races are looked for
-  uint32_t bulk_groups = 0;         ///< of bulk stores that it committed
+  AccessTaints loaded, stored;  ///< of its latest load, and its next store to shared memory, where races are looked for
+  uint64_t exact_old = 0;       ///< what its latest atomic sum gave, in 64 bits, where races are looked for
+  uint32_t bulk_groups = 0;     ///< of bulk stores that it committed
   enum class Moved : uint8_t { Nothing, In, Out } moved = Moved::Nothing;  ///< its latest access to global memory
   StackNote stack;
 };

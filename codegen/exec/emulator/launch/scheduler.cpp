@@ -174,6 +174,7 @@ void Worker::perform(const Fiber& fiber, const AsyncCopy& copy) {
     const uint32_t offset = uint32_t(reinterpret_cast<uint64_t>(copy.to)) - program.shared_base;
     races_->copy_ends(program, offset, copy.bytes);
     races_->shared(fiber, *fiber.program, offset, copy.bytes, Access::Write, {copy.site}, nullptr);
+    races_->put_taints(program, offset, copy.bytes, copy.taints);
   }
   if (program.writes.tracks())
     program.writes.store(uint32_t(reinterpret_cast<uint64_t>(copy.to)) - program.shared_base, copy.bytes, fiber.thread,

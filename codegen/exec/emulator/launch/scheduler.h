@@ -340,6 +340,13 @@ class Worker {
   /// A number that grows.
   uint64_t tick() { return ++ticks_; }
 
+  /// The program uses what has this taint; 0: none.
+  void use_taint(Program& program, uint32_t taint) {
+    if (taint & kUnwrittenTaint)
+      Races::use_unwritten(program, taint);
+    else if (taint)
+      warn(warning_of_taint(taint), place_of_taint(taint));
+  }
   void warn(Warning what, uint32_t place) {
     const Program& program = *current_->program;
     launch_->warn(what, place, {program.x, program.y, program.z, current_->thread});

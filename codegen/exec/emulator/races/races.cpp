@@ -74,6 +74,7 @@ void Races::begin(Program& program) {
   ProgramClocks& clocks = program.clocks;
   clocks.id = next_id_++;
   shared_[program.shared_base].exact.clear();
+  shared_[program.shared_base].taints.clear();
   numbers_[clocks.id] = program.number;
   const size_t warps = program.warps.size();
   clocks.known.assign(warps, {Clock(warps + 1, 0), {}});
@@ -340,19 +341,23 @@ void Races::note_unwritten(const Access_& now, uint64_t address, uint32_t bytes)
 }
 
 /// Reads behind so many have the number of the last one.
-uint32_t Races::hold_unwritten(const Access_& now, uint64_t address, uint32_t bytes, const WrittenAllocation& written) {
+AccessTaints Races::hold_unwritten(const Access_& now, uint64_t address, uint32_t bytes,
+                                   const WrittenAllocation& written) {
   constexpr size_t kMostReads = 4096;
   std::vector<Fault>& held = now.program.clocks.unwritten_reads;
   if (held.size() < kMostReads) held.push_back(unwritten_read(now, address, bytes));
-  uint32_t words = 0;
-  for (uint32_t at = 0; at < bytes; at += 4)
-    words |= uint32_t(!written.all_written(address + at, std::min(4u, bytes - at))) << at / 4;
-  return uint32_t(held.size()) << kWordsOfRead | words;
+  const uint32_t taint = uint32_t(held.size() - 1) | kUnwrittenTaint;
+  AccessTaints taints;
+  const uint32_t most = 2 * uint32_t(taints.parts.size());
+  if (bytes > most) taints.add(0, 1, taint);
+  for (uint32_t at = 0; at < bytes && bytes <= most; at += 2)
+    if (!written.all_written(address + at, std::min(2u, bytes - at))) taints.add(at / 2, 1, taint);
+  return taints;
 }
 
-void Races::note_used(Program& program, uint32_t read) {
+void Races::use_unwritten(Program& program, uint32_t taint) {
   Fault& fault = program.clocks.unwritten;
-  if (fault.kind == Fault::None) fault = program.clocks.unwritten_reads[(read >> kWordsOfRead) - 1];
+  if (fault.kind == Fault::None) fault = program.clocks.unwritten_reads[taint & ~kUnwrittenTaint];
 }
 
 namespace {
@@ -401,7 +406,7 @@ void Races::access(Cells& cells, size_t first, const Access_& now, uint64_t addr
 }
 
 void Races::global(Fiber& fiber, uint64_t address, uint32_t bytes, Access access, Where where, const void* stored,
-                   bool tells_uses) {
+                   bool hands_on) {
   Program& program = *fiber.program;
   const uint32_t warp = fiber.thread / kLanes;
   const MemoryOrder order = MemoryOrder::of_bits(fiber.order);
@@ -412,8 +417,8 @@ void Races::global(Fiber& fiber, uint64_t address, uint32_t bytes, Access access
   if (!written || !written->contains(address)) written = launch_->written->find(address);
   if (written) {
     if (access != Access::Write && !written->all_written(address, bytes)) {
-      if (tells_uses)
-        fiber.unwritten = hold_unwritten(now, address, bytes, *written);
+      if (hands_on)
+        fiber.loaded = hold_unwritten(now, address, bytes, *written);
       else
         note_unwritten(now, address, bytes);
     }
@@ -427,7 +432,7 @@ void Races::global(Fiber& fiber, uint64_t address, uint32_t bytes, Access access
 }
 
 void Races::shared(const Fiber& fiber, const Program& of, uint32_t offset, uint32_t bytes, Access access, Where where,
-                   const void* stored) {
+                   const void* stored, AccessTaints* loaded) {
   MemoryOrder order;
   order.strong = access == Access::Atomic;
   const Access_ now{*fiber.program, fiber.thread / kLanes, fiber.thread % kLanes, access, order, where, true};
@@ -442,6 +447,26 @@ void Races::shared(const Fiber& fiber, const Program& of, uint32_t offset, uint3
   this->access(shared.cells, offset / 4, now, offset, bytes, same);
   if (access != Access::Read && !shared.exact.empty())
     shared.exact.erase(shared.exact.lower_bound(offset / 4), shared.exact.lower_bound((offset + bytes + 3) / 4));
+  if (shared.taints.empty()) return;
+  if (access == Access::Write)
+    std::fill_n(shared.taints.begin() + offset, bytes, 0);
+  else if (!loaded)
+    this_worker->use_taint(const_cast<Program&>(of), taint(of, offset, bytes));
+  const uint32_t most = 2 * uint32_t(AccessTaints().parts.size());
+  for (uint32_t at = 0; loaded && at < std::min(bytes, most); at += 2)
+    loaded->add(at / 2, 1, taint(of, offset + at, std::min(2u, bytes - at)));
+}
+
+void Races::put_taints(const Program& of, uint32_t offset, uint32_t bytes, const AccessTaints& taints) {
+  if (!taints.any) return;
+  std::vector<uint32_t>& all = shared_cells(of).taints;
+  all.resize(launch_->shared_bytes);
+  for (uint32_t at = 0; at < bytes; ++at) all[offset + at] = taints.parts[at / 2];
+}
+
+uint32_t Races::taint(const Program& of, uint32_t offset, uint32_t bytes) {
+  const std::vector<uint32_t>& all = shared_cells(of).taints;
+  return all.empty() ? 0 : *std::max_element(all.begin() + offset, all.begin() + offset + bytes);
 }
 
 /// An access to bytes of that cell while they are copied.

@@ -25,6 +25,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "codegen/exec/emulator/launch/access_taints.h"
 #include "codegen/exec/emulator/launch/fault.h"
 
 namespace tegula::emulator {
@@ -79,7 +80,7 @@ struct ProgramClocks {
   std::vector<Known> known;    ///< by each warp
   uint32_t bulk_copies = 1;    ///< the count of the copies' own warp
   std::vector<Fenced> fenced;  ///< by thread
-  std::vector<Fault> unwritten_reads;  ///< of what nobody has written, some of which may be used
+  std::vector<Fault> unwritten_reads;  ///< of what nobody has written, by the numbers of their taints
   Fault unwritten;                     ///< the first one that is
 };
 
@@ -111,15 +112,19 @@ class Races {
   std::optional<Fault> transfer(std::shared_ptr<const StreamLaunch> what, std::span<const Transferred> parts,
                                 bool goes_on);
 
-  /// `tells_uses`: the code of a read asks what nobody has written (Fiber::unwritten), and tells where it uses that.
+  /// `hands_on`: Fiber::loaded gets the taints of what nobody has written, of a long read at its beginning. Else a read
+  /// uses that.
   void global(Fiber& fiber, uint64_t address, uint32_t bytes, Access access, Where where, const void* stored,
-              bool tells_uses = false);
-  /// Of a read that Fiber::unwritten was: below its number a bit for each of so many words.
-  static constexpr int kWordsOfRead = 8;
-  static void note_used(Program& program, uint32_t read);
-  /// Of the shared memory of the program, or of the block of its cluster, `of`.
+              bool hands_on = false);
+  /// The program uses what has the taint of such a read.
+  static void use_unwritten(Program& program, uint32_t taint);
+  /// Of the shared memory of the program, or of the block of its cluster, `of`. `loaded`, if not null, gets the taints
+  /// of what is read; else a read uses that.
   void shared(const Fiber& fiber, const Program& of, uint32_t offset, uint32_t bytes, Access access, Where where,
-              const void* stored);
+              const void* stored, AccessTaints* loaded = nullptr);
+  /// Of what was just stored there, and what stands there.
+  void put_taints(const Program& of, uint32_t offset, uint32_t bytes, const AccessTaints& taints);
+  uint32_t taint(const Program& of, uint32_t offset, uint32_t bytes);
   /// An asynchronous copy to the program's shared memory, which the current thread has issued; and where it is over.
   /// Between, nobody may access these bytes.
   void copy_begins(const Program& of, uint32_t offset, uint32_t bytes, Where where);
@@ -196,6 +201,7 @@ class Races {
     std::vector<Written> written;
     std::vector<Copied> copied;          ///< empty where nothing was ever copied
     std::map<uint32_t, uint64_t> exact;  ///< by cells
+    std::vector<uint32_t> taints;        ///< by bytes; empty where there never was one
   };
   struct Access_ {
     Program& program;
@@ -245,8 +251,8 @@ class Races {
   [[noreturn]] static void check_copied(const SharedCells::Copied& copied, const Access_& now, uint64_t address);
   static Fault unwritten_read(const Access_& now, uint64_t address, uint32_t bytes);
   static void note_unwritten(const Access_& now, uint64_t address, uint32_t bytes);
-  static uint32_t hold_unwritten(const Access_& now, uint64_t address, uint32_t bytes,
-                                 const WrittenAllocation& written);
+  static AccessTaints hold_unwritten(const Access_& now, uint64_t address, uint32_t bytes,
+                                     const WrittenAllocation& written);
   void order(Program& program, uint32_t thread, uint64_t address, MemoryOrder order, Access access);
   static void learn(Program& program, uint32_t warp, const Told& told, bool program_only);
   static void tell(Program& program, uint32_t warp, Told& told);

@@ -67,9 +67,16 @@ Value* before_clamp(Value* value) {
   return value;
 }
 
+/// Whether the choice depends on the distance being in range: by such the lowering gives results beyond the width.
+bool bounds(const llvm::SelectInst& choice, const Value& distance) {
+  const auto* compared = llvm::dyn_cast<llvm::ICmpInst>(choice.getCondition());
+  return compared && compared->isUnsigned() && compared->getOperand(0) == &distance &&
+         llvm::isa<llvm::Constant>(compared->getOperand(1));
+}
+
 class Checks {
  public:
-  Checks(llvm::Module& module, JitKernel& kernel) : module_(module), calls_(module, kernel) {}
+  Checks(llvm::Module& module, JitKernel& kernel, Taints& taints) : module_(module), calls_(module, kernel, taints) {}
 
   void run(Function& f) {
     llvm::SmallVector<Instruction*> all;
@@ -106,7 +113,7 @@ class Checks {
     Value* divisor = before_clamp(i.getOperand(1));
     if (i.getType()->isVectorTy() || llvm::isa<llvm::Constant>(divisor)) return;
     llvm::IRBuilder<> b(&i);
-    calls_.warn_of_result(b, i, b.CreateIsNull(divisor), Warning::DivisionByZero, nullptr);
+    calls_.warn_of_result(b, i, b.CreateIsNull(divisor), Warning::DivisionByZero);
   }
 
   void check_distance(Instruction& i) {
@@ -114,7 +121,12 @@ class Checks {
     if (i.getType()->isVectorTy() || llvm::isa<llvm::Constant>(distance)) return;
     llvm::IRBuilder<> b(&i);
     Value* bits = llvm::ConstantInt::get(distance->getType(), i.getType()->getIntegerBitWidth());
-    calls_.warn_of_result(b, i, b.CreateICmpUGE(distance, bits), Warning::WideShift, distance);
+    Value* wide = b.CreateICmpUGE(distance, bits);
+    calls_.warn_of_result(b, i, wide, Warning::WideShift);
+    for (llvm::User* user : i.users())
+      if (auto* kept_in_range = llvm::dyn_cast<llvm::SelectInst>(user);
+          kept_in_range && bounds(*kept_in_range, *distance))
+        calls_.warn_of_result(b, *kept_in_range, wide, Warning::WideShift);
   }
 
   void check_index(Instruction& i) {
@@ -287,8 +299,8 @@ class Checks {
 
 }  // namespace
 
-void check_arithmetic(llvm::Module& module, JitKernel& kernel) {
-  Checks checks(module, kernel);
+void check_arithmetic(llvm::Module& module, JitKernel& kernel, Taints& taints) {
+  Checks checks(module, kernel, taints);
   for (Function& f : module)
     if (!f.isDeclaration()) checks.run(f);
 }

@@ -114,7 +114,8 @@ struct Operands {
 
 class BirthChecks {
  public:
-  BirthChecks(llvm::Module& module, JitKernel& kernel, Births births) : calls_(module, kernel), births_(births) {}
+  BirthChecks(llvm::Module& module, JitKernel& kernel, Taints& taints, Births births)
+      : calls_(module, kernel, taints), births_(births) {}
 
   void run(llvm::Function& f) {
     llvm::SetVector<Instruction*> results;
@@ -253,8 +254,8 @@ class BirthChecks {
 
 }  // namespace
 
-void check_births(llvm::Module& module, JitKernel& kernel, Births births) {
-  BirthChecks checks(module, kernel, births);
+void check_births(llvm::Module& module, JitKernel& kernel, Taints& taints, Births births) {
+  BirthChecks checks(module, kernel, taints, births);
   for (llvm::Function& f : module)
     if (!f.isDeclaration()) checks.run(f);
 }

@@ -4,7 +4,7 @@
 #include <llvm/IR/Module.h>
 
 #include "codegen/exec/emulator/code/link_bodies.h"
-#include "codegen/exec/emulator/warnings/result_uses.h"
+#include "codegen/exec/emulator/warnings/taints.h"
 #include "codegen/lower/hw.h"
 
 namespace tegula::emulator {
@@ -16,7 +16,7 @@ llvm::StringRef row_of(const llvm::Value& x) {
   return callee->getName().drop_front(lower::kHwPrefix.size());
 }
 
-WarningCalls::WarningCalls(llvm::Module& module, JitKernel& kernel) : kernel_(kernel) {
+WarningCalls::WarningCalls(llvm::Module& module, JitKernel& kernel, Taints& taints) : kernel_(kernel), taints_(taints) {
   llvm::LLVMContext& context = module.getContext();
   llvm::Type* i32 = llvm::Type::getInt32Ty(context);
   warn_ = module.getOrInsertFunction(kWarnName,
@@ -35,31 +35,9 @@ void WarningCalls::warn(llvm::IRBuilder<>& b, llvm::Value* condition, Warning wh
   b.CreateCall(warn_, {b.CreateZExt(condition, b.getInt32Ty()), b.getInt32(uint32_t(what)), b.getInt32(place)});
 }
 
-void WarningCalls::at_uses(llvm::IRBuilder<>& known, llvm::Instruction& i, llvm::Value* wrong,
-                           const llvm::Value* bounded, FunctionRef<void(llvm::IRBuilder<>&, llvm::Value*)> tell) {
-  for (const ResultUse& use : uses_of_result(i, bounded, order_of(*i.getFunction()))) {
-    llvm::Instruction* at = use.from ? use.from->getTerminator() : use.at;
-    llvm::IRBuilder<> b(at == &i ? &*known.GetInsertPoint() : at);
-    llvm::Value *used = wrong, *none = llvm::Constant::getNullValue(wrong->getType());
-    for (auto [condition, holds] : use.conditions)
-      used = holds ? b.CreateSelect(condition, used, none) : b.CreateSelect(condition, none, used);
-    if (use.from) {
-      b.SetInsertPoint(use.by);
-      llvm::PHINode* taken = b.CreatePHI(wrong->getType(), use.by->getNumIncomingValues());
-      for (llvm::BasicBlock* from : use.by->blocks()) taken->addIncoming(from == use.from ? used : none, from);
-      used = taken;
-      b.SetInsertPoint(use.at);
-    }
-    tell(b, used);
-  }
-}
-
-void WarningCalls::warn_of_result(llvm::IRBuilder<>& known, llvm::Instruction& i, llvm::Value* wrong, Warning what,
-                                  const llvm::Value* bounded) {
-  const auto place = place_of(i);
-  if (!place) return;
-  at_uses(known, i, wrong, bounded,
-          [&](llvm::IRBuilder<>& b, llvm::Value* condition) { warn(b, condition, what, *place); });
+void WarningCalls::warn_of_result(llvm::IRBuilder<>& b, llvm::Instruction& i, llvm::Value* wrong, Warning what) {
+  if (const auto place = place_of(i))
+    taints_.add(i, b.CreateSelect(wrong, b.getInt32(taint_of(what, *place)), b.getInt32(0)));
 }
 
 const llvm::DominatorTree& WarningCalls::order_of(llvm::Function& f) {

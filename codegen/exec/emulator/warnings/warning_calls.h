@@ -10,7 +10,6 @@
 
 #include "codegen/exec/emulator/code/jit.h"
 #include "codegen/exec/emulator/launch/fault.h"
-#include "runtime/base/function.h"
 
 namespace llvm {
 class Module;
@@ -21,29 +20,28 @@ namespace tegula::emulator {
 /// The row of hw.def that the call is of; empty: none.
 llvm::StringRef row_of(const llvm::Value& x);
 
+class Taints;
+
 /// What it adds leaves the function's blocks as they are.
 class WarningCalls {
  public:
   /// Notes places in `kernel`.
-  WarningCalls(llvm::Module& module, JitKernel& kernel);
+  WarningCalls(llvm::Module& module, JitKernel& kernel, Taints& taints);
 
   /// The number of the instruction's place among the kernel's; none for what has no place, which is the compiler's own.
   std::optional<uint32_t> place_of(const llvm::Instruction& i);
   /// Warns there, where the condition holds.
   void warn(llvm::IRBuilder<>& b, llvm::Value* condition, Warning what, uint32_t place);
-  /// Has `tell` add code wherever the result of the instruction is used (result_uses.h), with a value that is `wrong`
-  /// where it is, and else 0. `wrong` is known where `known` stands, right ahead of the instruction or behind it.
-  void at_uses(llvm::IRBuilder<>& known, llvm::Instruction& i, llvm::Value* wrong, const llvm::Value* bounded,
-               FunctionRef<void(llvm::IRBuilder<>&, llvm::Value*)> tell);
-  /// Warns there if it is true.
-  void warn_of_result(llvm::IRBuilder<>& known, llvm::Instruction& i, llvm::Value* wrong, Warning what,
-                      const llvm::Value* bounded = nullptr);
+  /// Warns where the instruction's result is used (taints.h), if it is wrong. `b` stands right ahead of the instruction
+  /// or behind it.
+  void warn_of_result(llvm::IRBuilder<>& b, llvm::Instruction& i, llvm::Value* wrong, Warning what);
 
   /// Which blocks lie behind which.
   const llvm::DominatorTree& order_of(llvm::Function& f);
 
  private:
   JitKernel& kernel_;
+  Taints& taints_;
   llvm::FunctionCallee warn_;
   std::map<const void*, uint32_t> places_;  ///< by LLVM's debug locations
   std::map<const llvm::Function*, llvm::DominatorTree> orders_;

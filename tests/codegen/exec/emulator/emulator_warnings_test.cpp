@@ -213,8 +213,18 @@ TEST(Warnings, OfResultsThatAreUsed) {
            {"v = tl.load(x + i) - n\n    tl.store(x + i, tl.load(x + 7 // v, mask=v > 0, other=3))", 1, nullptr},
            {"v = tl.load(x + i) - n\n    tl.store(x + i, tl.load(x + i, mask=v == 0, other=7 // v))", 1, nullptr},
            {"v = tl.load(x + i) - n\n    tl.store(x + i, tl.load(x + i, mask=v > 0, other=7 // v))", 1, kDivision},
-           // What a loop hands to its next iteration is used, though that one may overwrite it.
-           {"v = n\n    for k in range(n + 2):\n        v = 7 // (k - n)\n    tl.store(x + i, v)", 1, kDivision},
+           {"v = n\n    for k in range(n + 2):\n        v = 7 // (k - n)\n    tl.store(x + i, v)", 1, nullptr},
+           {"v = n\n    for k in range(n + 1):\n        v = 7 // (k - n)\n    tl.store(x + i, v)", 1, kDivision},
+           // Behind sums over rows, and behind exchanges between threads.
+           {"r = tl.arange(0, 16)\n    v = tl.load(x + r[:, None] * 16 + tl.arange(0, 16)[None, :]) * r[:, None]\n"
+            "    s = tl.sum(7 // v, 1)\n    tl.store(x + r, tl.where(r > n, s, 0))",
+            0, nullptr},
+           {"r = tl.arange(0, 16)\n    v = tl.load(x + r[:, None] * 16 + tl.arange(0, 16)[None, :]) * r[:, None]\n"
+            "    s = tl.sum(7 // v, 1)\n    tl.store(x + r, tl.where(r < n, s, 0))",
+            1, kDivision},
+           {"s = tl.cumsum(7 // (tl.load(x + i) - (i == 100)), 0)\n    tl.store(x + i, s, mask=i < n)", 100, nullptr},
+           {"s = tl.cumsum(7 // (tl.load(x + i) - (i == 100)), 0)\n    tl.store(x + i, s, mask=i < n)", 101, kDivision},
+           {"v = tl.flip(7 // (tl.load(x + i) - (i == 3)))\n    tl.store(x + i, v, mask=i != 124)", 0, nullptr},
            {"if n > 1:\n        tl.store(x + i, 7 // (n - 1))", 1, nullptr},
            {"s = i\n    for k in range(n):\n        s += 7 // (n - k - 1)\n    tl.store(x + i, s)", 3, kDivision},
            {"tl.store(x + i, tl.load(x + i) << n, mask=i < n - 40)", 32, nullptr},

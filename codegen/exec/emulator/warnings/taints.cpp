@@ -1,0 +1,276 @@
+#include "codegen/exec/emulator/warnings/taints.h"
+
+#include <llvm/ADT/PostOrderIterator.h>
+#include <llvm/IR/InstIterator.h>
+#include <llvm/IR/Instructions.h>
+#include <llvm/IR/IntrinsicInst.h>
+#include <llvm/IR/Module.h>
+
+#include <utility>
+
+#include "codegen/exec/emulator/code/link_bodies.h"
+#include "codegen/exec/emulator/warnings/warning_calls.h"
+#include "codegen/lower/hw.h"
+
+namespace tegula::emulator {
+
+namespace {
+
+using llvm::CallInst;
+using llvm::Instruction;
+using llvm::Value;
+
+bool is_global_load(const Instruction& i) { return row_of(i).starts_with("ld_global_"); }
+bool is_shared_load(const Instruction& i) {
+  const llvm::StringRef row = row_of(i);
+  return row.starts_with("ld_shared_") || row.starts_with("ldmatrix_");
+}
+bool is_shared_store(const Instruction& i) {
+  const llvm::StringRef row = row_of(i);
+  return row.starts_with("st_shared_") || row.starts_with("stmatrix_");
+}
+/// Copies from global to shared memory, which hand taints on by themselves.
+bool is_copy(const Instruction& i) {
+  const llvm::StringRef row = row_of(i);
+  return row.starts_with("cp_async_") || row.starts_with("bulk_copy_");
+}
+bool is_shuffle(const Instruction& i) { return row_of(i).starts_with("shfl_"); }
+
+bool is_pure(const Instruction& i) {
+  if (i.isTerminator() || i.mayReadOrWriteMemory()) return false;
+  const auto* call = llvm::dyn_cast<CallInst>(&i);
+  return !call || !call->isConvergent();
+}
+
+/// Whether a taint of the operand goes to the instruction's result, and is not used there.
+bool hands_on(const llvm::Use& operand) {
+  const auto& i = *llvm::cast<Instruction>(operand.getUser());
+  if (is_global_load(i)) return operand.getOperandNo() > 0 && !operand->getType()->isIntegerTy(1);
+  // What a thread looks up with it, alone.
+  if (row_of(i).starts_with("ld_shared_")) return true;
+  return is_shuffle(i) || is_pure(i);
+}
+
+/// Whether a taint of the operand goes to shared memory.
+bool is_stored_to_shared(const llvm::Use& operand) {
+  return is_shared_store(*llvm::cast<Instruction>(operand.getUser())) && operand.getOperandNo() > 0 &&
+         !operand->getType()->isIntegerTy(1);
+}
+
+/// Where an i1 as operand is false, nothing is done.
+bool has_predicate(const Instruction& i) {
+  const llvm::StringRef row = row_of(i);
+  return !row.empty() && !row.starts_with("wgmma_");
+}
+
+}  // namespace
+
+Taints::Taints(llvm::Module& module) : module_(module) {
+  for (llvm::Function& f : module) {
+    if (f.isDeclaration()) continue;
+    functions_.push_back(&f);
+    for (Instruction& i : llvm::instructions(f)) {
+      own_.insert(&i);
+      if (is_shared_load(i)) shared_loads_.push_back(&i);
+    }
+  }
+  llvm::Type *i32 = llvm::Type::getInt32Ty(module.getContext()), *none = llvm::Type::getVoidTy(module.getContext());
+  loaded_ = module.getOrInsertFunction(kLoadedTaintName, llvm::FunctionType::get(i32, {i32, i32}, false));
+  stored_ = module.getOrInsertFunction(kStoredTaintName, llvm::FunctionType::get(none, {i32, i32, i32}, false));
+  used_ = module.getOrInsertFunction(kUseTaintName, llvm::FunctionType::get(none, {i32}, false));
+}
+
+void Taints::run() {
+  find_tainted();
+  for (llvm::Function* f : functions_) run(*f);
+}
+
+// ---- Which values may have a taint
+
+void Taints::taint(Instruction& i) {
+  if (own_.contains(&i) && tainted_.insert(&i).second) pending_.push_back(&i);
+}
+
+void Taints::taint_shared() {
+  if (std::exchange(shared_is_tainted_, true)) return;
+  for (Instruction* load : shared_loads_) taint(*load);
+}
+
+void Taints::find_tainted() {
+  for (llvm::Function* f : functions_)
+    for (Instruction& i : llvm::instructions(*f)) {
+      if (is_global_load(i) || sources_.contains(&i)) taint(i);
+      if (is_copy(i)) taint_shared();
+    }
+  while (!pending_.empty()) {
+    Instruction& i = *pending_.back();
+    pending_.pop_back();
+    for (const llvm::Use& use : i.uses()) {
+      if (is_stored_to_shared(use))
+        taint_shared();
+      else if (hands_on(use))
+        taint(*llvm::cast<Instruction>(use.getUser()));
+    }
+  }
+}
+
+// ---- Code
+
+void Taints::run(llvm::Function& f) {
+  for (llvm::BasicBlock* block : llvm::ReversePostOrderTraversal<llvm::Function*>(&f)) {
+    std::vector<Instruction*> all;
+    for (Instruction& i : *block)
+      if (own_.contains(&i)) all.push_back(&i);
+    Instruction* first = *llvm::find_if(all, [](Instruction* i) { return !llvm::isa<llvm::PHINode>(i); });
+    for (size_t n = 0; n < all.size(); ++n)
+      visit(*all[n], llvm::isa<llvm::PHINode>(all[n]) ? *first : *all[std::min(n + 1, all.size() - 1)]);
+  }
+  for (llvm::BasicBlock& block : f)
+    for (llvm::PHINode& phi : block.phis()) end_phi(phi);
+}
+
+/// `next`: the kernel's instruction behind it; checks stand between them.
+void Taints::visit(Instruction& i, Instruction& next) {
+  const auto* intrinsic = llvm::dyn_cast<llvm::IntrinsicInst>(&i);
+  if (intrinsic && intrinsic->isAssumeLikeIntrinsic()) return;
+  use(i);
+  if (is_shared_store(i)) store(llvm::cast<CallInst>(i));
+  if (!tainted_.contains(&i)) return;
+  llvm::IRBuilder<> b(&next);
+  TaintParts parts = result_of(b, i);
+  if (const auto known = sources_.find(&i); known != sources_.end())
+    for (Value* taint : known->second)
+      for (Value*& part : parts) part = TaintCode(b).join(part, taint);
+  parts_[&i] = std::move(parts);
+}
+
+TaintParts Taints::of(Value* x) const {
+  const auto known = parts_.find(x);
+  return known != parts_.end() ? known->second : TaintParts(part_bits(*x->getType()).size(), nullptr);
+}
+
+TaintParts Taints::result_of(llvm::IRBuilder<>& b, Instruction& i) {
+  if (auto* phi = llvm::dyn_cast<llvm::PHINode>(&i)) return begin_phi(*phi);
+  if (is_global_load(i) || is_shared_load(i)) return of_load(b, llvm::cast<CallInst>(i));
+  if (is_shuffle(i)) return of_shuffle(b, llvm::cast<CallInst>(i));
+  if (is_pure(i)) return TaintCode(b).computed(i, [this](Value* x) { return of(x); });
+  return of(&i);  // an atomic operation, whose result a check has named
+}
+
+/// Those of the incoming values are added when all are known.
+TaintParts Taints::begin_phi(llvm::PHINode& phi) {
+  llvm::IRBuilder<> b(&phi);
+  TaintParts parts;
+  for (size_t n = part_bits(*phi.getType()).size(); n > 0; --n)
+    parts.push_back(b.CreatePHI(b.getInt32Ty(), phi.getNumIncomingValues()));
+  return phis_[&phi] = parts;
+}
+
+void Taints::end_phi(llvm::PHINode& phi) {
+  const auto beside = phis_.find(&phi);
+  if (beside == phis_.end()) return;
+  for (unsigned n = 0; n < phi.getNumIncomingValues(); ++n) {
+    const TaintParts incoming = of(phi.getIncomingValue(n));
+    for (size_t part = 0; part < incoming.size(); ++part) {
+      auto& to = *llvm::cast<llvm::PHINode>(beside->second[part]);
+      to.addIncoming(incoming[part] ? incoming[part] : llvm::ConstantInt::get(to.getType(), 0),
+                     phi.getIncomingBlock(n));
+    }
+  }
+}
+
+/// Whether some of its users take parts of the word.
+static bool is_taken_apart(const Value& word) {
+  return llvm::any_of(word.users(), [](const llvm::User* user) {
+    const auto* op = llvm::dyn_cast<llvm::BinaryOperator>(user);
+    const auto* cast = llvm::dyn_cast<llvm::CastInst>(user);
+    return llvm::isa<llvm::TruncInst>(user) || (cast && cast->getDestTy()->isVectorTy()) ||
+           (op && llvm::isa<llvm::Constant>(op->getOperand(1))) || row_of(*user) == "select_bytes" ||
+           llvm::isa<llvm::PHINode, llvm::SelectInst>(user);
+  });
+}
+
+TaintParts Taints::of_load(llvm::IRBuilder<>& b, CallInst& load) {
+  TaintCode code(b);
+  TaintParts parts;
+  auto add = [&](const llvm::Type& type, bool apart) {
+    const unsigned first = unsigned(parts.size()), count = unsigned(part_bits(type).size());
+    for (unsigned n = 0; n < count; ++n)
+      parts.push_back(!apart && n > 0 ? parts.back()
+                                      : b.CreateCall(loaded_, {b.getInt32(first + n), b.getInt32(apart ? 1 : count)}));
+  };
+  if (!load.getType()->isStructTy()) add(*load.getType(), is_taken_apart(load));
+  for (unsigned field = 0; load.getType()->isStructTy() && field < load.getType()->getStructNumElements(); ++field)
+    add(*load.getType()->getStructElementType(field), llvm::any_of(load.users(), [&](const llvm::User* user) {
+      const auto* word = llvm::dyn_cast<llvm::ExtractValueInst>(user);
+      return word && word->getIndices()[0] == field && is_taken_apart(*word);
+    }));
+  if (is_shared_load(load)) {
+    Value* address = row_of(load).starts_with("ld_shared_") ? code.all_of(of(load.getArgOperand(0))) : nullptr;
+    for (Value*& part : parts) part = code.join(part, address);
+    return parts;
+  }
+  TaintParts other;
+  Value* predicate = nullptr;
+  for (const llvm::Use& argument : load.args()) {
+    if (argument->getType()->isIntegerTy(1)) predicate = argument;
+    if (!predicate && hands_on(argument)) other.append(of(argument));
+  }
+  for (size_t n = 0; n < parts.size(); ++n) parts[n] = code.choose(predicate, parts[n], other[n]);
+  return parts;
+}
+
+TaintParts Taints::of_shuffle(llvm::IRBuilder<>& b, CallInst& shuffle) {
+  b.SetCurrentDebugLocation(shuffle.getDebugLoc());
+  const bool by_lane = row_of(shuffle).starts_with("shfl_idx_");
+  llvm::Function* row = lower::declare_hw(module_, *lower::find_hw(by_lane ? "shfl_idx_b32" : "shfl_bfly_b32"));
+  TaintCode code(b);
+  Value* lane = code.all_of(of(shuffle.getArgOperand(1)));
+  TaintParts parts = of(shuffle.getArgOperand(0));
+  llvm::DenseMap<Value*, Value*> handed;
+  for (Value*& part : parts) {
+    if (part && !handed.contains(part)) handed[part] = b.CreateCall(row, {part, shuffle.getArgOperand(1)});
+    part = code.join(part ? handed[part] : nullptr, lane);
+  }
+  return parts;
+}
+
+void Taints::use(Instruction& i) {
+  llvm::IRBuilder<> b(&i);
+  TaintCode code(b);
+  const bool predicated = has_predicate(i);
+  const llvm::User::op_range operands = operands_of(i);
+  TaintParts values, predicates;
+  for (const llvm::Use& operand : operands) {
+    if (hands_on(operand) || is_stored_to_shared(operand)) continue;
+    (predicated && operand->getType()->isIntegerTy(1) ? predicates : values).append(of(operand));
+  }
+  Value* used = code.all_of(values);
+  for (const llvm::Use& operand : operands)
+    if (used && predicated && operand->getType()->isIntegerTy(1)) used = code.choose(operand, used, nullptr);
+  predicates.push_back(used);
+  if (Value* any = code.all_of(predicates)) b.CreateCall(used_, {any});
+}
+
+/// By each 16 bits of what is stored, of stores of bytes by each element.
+void Taints::store(CallInst& i) {
+  TaintParts parts;
+  Value* predicate = nullptr;
+  for (const llvm::Use& argument : i.args()) {
+    if (argument->getType()->isIntegerTy(1)) predicate = argument;
+    if (is_stored_to_shared(argument) && !predicate && argument.getOperandNo() + 1 < i.arg_size())
+      parts.append(of(argument));
+  }
+  llvm::IRBuilder<> b(&i);
+  for (size_t n = 0; n < parts.size();) {
+    size_t end = n + 1;
+    while (end < parts.size() && parts[end] == parts[n]) ++end;
+    if (parts[n]) {
+      Value* taint = predicate ? TaintCode(b).choose(predicate, parts[n], nullptr) : parts[n];
+      b.CreateCall(stored_, {b.getInt32(unsigned(n)), b.getInt32(unsigned(end - n)), taint});
+    }
+    n = end;
+  }
+}
+
+}  // namespace tegula::emulator
