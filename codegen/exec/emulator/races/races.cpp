@@ -21,28 +21,40 @@ const Clock* Clocks::of(uint32_t program) const {
 }
 
 Clocks::Map& Clocks::own() {
-  if (!map_)
+  if (!map_) {
     map_ = std::make_shared<Map>();
-  else if (map_.use_count() > 1)
+  } else if (map_.use_count() > 1) {
+    within_ = map_;
     map_ = std::make_shared<Map>(*map_);
+  }
   return *map_;
 }
 
+bool Clocks::knows(uint32_t program, const Clock& clock) const {
+  const Clock* known = of(program);
+  return known && known->size() >= clock.size() &&
+         std::equal(clock.begin(), clock.end(), known->begin(), std::less_equal());
+}
+
+bool Clocks::knows_all_of(const Clocks& other) const {
+  if (!other.map_ || map_ == other.map_ || within_ == other.map_) return true;
+  return map_ && map_->size() >= other.map_->size() &&
+         std::ranges::all_of(*other.map_, [&](const auto& entry) { return knows(entry.first, entry.second); });
+}
+
+/// Those who meet at barriers come to share one map, which is compared no more.
 void Clocks::join(const Clocks& other) {
-  if (!other.map_ || map_ == other.map_) return;
-  if (!map_) {
-    map_ = other.map_;
+  if (!other.map_ || map_ == other.map_ || within_ == other.map_) return;
+  if (other.knows_all_of(*this)) {
+    *this = other;
     return;
   }
   for (const auto& [id, clock] : *other.map_) join(id, clock);
+  within_ = other.map_;
 }
 
 void Clocks::join(uint32_t program, const Clock& clock) {
-  const Clock* known = of(program);
-  if (known && known->size() >= clock.size() &&
-      std::equal(clock.begin(), clock.end(), known->begin(), std::less_equal()))
-    return;
-  emulator::join(own()[program], clock);
+  if (!knows(program, clock)) emulator::join(own()[program], clock);
 }
 
 void Told::join(const Told& other) {

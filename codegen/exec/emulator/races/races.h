@@ -50,8 +50,11 @@ class Clocks {
  private:
   using Map = std::map<uint32_t, Clock>;
   Map& own();
+  bool knows(uint32_t program, const Clock& clock) const;
+  bool knows_all_of(const Clocks& other) const;
 
   std::shared_ptr<Map> map_;
+  std::shared_ptr<const Map> within_;  ///< what it has joined last, of which nothing is new
 };
 
 /// What threads tell to those who wait for them.
