@@ -7,6 +7,9 @@
 
 namespace tegula::lower {
 
+/// Metadata of the branch between them: which way a thread takes makes no difference.
+inline constexpr const char* kSameValues = "tegula.same_values";
+
 /// The results of `fast` in threads where the condition holds, which is expected to be the rule, and of `slow` in the
 /// others. Both return equally many values of the same types.
 template <class Fast, class Slow>
@@ -15,7 +18,8 @@ Regs branch(Lowering& l, llvm::Value* condition, Fast fast, Slow slow) {
   auto* often = llvm::BasicBlock::Create(l.context, "often", function);
   auto* rarely = llvm::BasicBlock::Create(l.context, "rarely", function);
   auto* after = llvm::BasicBlock::Create(l.context, "after", function);
-  l.b.CreateCondBr(condition, often, rarely, llvm::MDBuilder(l.context).createBranchWeights(1 << 20, 1));
+  llvm::MDNode* weights = llvm::MDBuilder(l.context).createBranchWeights(1 << 20, 1);
+  l.b.CreateCondBr(condition, often, rarely, weights)->setMetadata(kSameValues, llvm::MDNode::get(l.context, {}));
   l.b.SetInsertPoint(often);
   const Regs a = fast();
   often = l.b.GetInsertBlock();

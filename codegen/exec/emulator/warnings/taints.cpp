@@ -10,6 +10,7 @@
 
 #include "codegen/exec/emulator/code/link_bodies.h"
 #include "codegen/exec/emulator/warnings/warning_calls.h"
+#include "codegen/lower/branch.h"
 #include "codegen/lower/hw.h"
 
 namespace tegula::emulator {
@@ -42,9 +43,10 @@ bool is_pure(const Instruction& i) {
   return !call || !call->isConvergent();
 }
 
-/// Whether a taint of the operand goes to the instruction's result, and is not used there.
+/// Whether a taint of the operand goes to the instruction's result, if any, and is not used there.
 bool hands_on(const llvm::Use& operand) {
   const auto& i = *llvm::cast<Instruction>(operand.getUser());
+  if (i.hasMetadata(lower::kSameValues)) return true;
   if (is_global_load(i)) return operand.getOperandNo() > 0 && !operand->getType()->isIntegerTy(1);
   // What a thread looks up with it, alone.
   if (row_of(i).starts_with("ld_shared_")) return true;
@@ -55,6 +57,23 @@ bool hands_on(const llvm::Use& operand) {
 bool is_stored_to_shared(const llvm::Use& operand) {
   return is_shared_store(*llvm::cast<Instruction>(operand.getUser())) && operand.getOperandNo() > 0 &&
          !operand->getType()->isIntegerTy(1);
+}
+
+/// Where both ways from the end of a block meet again, if nothing is done on them but computed: the branch is a choice
+/// then. Null: it is none.
+llvm::BasicBlock* meeting_behind(const Instruction& end) {
+  const auto* branch = llvm::dyn_cast<llvm::BranchInst>(&end);
+  if (!branch || !branch->isConditional()) return nullptr;
+  auto behind = [&](const llvm::BasicBlock* way) -> const llvm::BasicBlock* {
+    const bool computes = way->getSinglePredecessor() == end.getParent() &&
+                          std::all_of(way->begin(), std::prev(way->end()), [](const auto& i) { return is_pure(i); });
+    return computes ? way->getSingleSuccessor() : nullptr;
+  };
+  llvm::BasicBlock *first = branch->getSuccessor(0), *second = branch->getSuccessor(1), *meeting = nullptr;
+  if (behind(first) && behind(first) == behind(second)) meeting = first->getSingleSuccessor();
+  if (behind(first) == second) meeting = second;
+  if (behind(second) == first) meeting = first;
+  return meeting && meeting->hasNPredecessors(2) ? meeting : nullptr;
 }
 
 /// Where an i1 as operand is false, nothing is done.
@@ -101,15 +120,20 @@ void Taints::find_tainted() {
     for (Instruction& i : llvm::instructions(*f)) {
       if (is_global_load(i) || sources_.contains(&i)) taint(i);
       if (is_copy(i)) taint_shared();
+      if (llvm::BasicBlock* meeting = meeting_behind(i); meeting && !i.hasMetadata(lower::kSameValues))
+        choices_[meeting] = &i;
     }
   while (!pending_.empty()) {
     Instruction& i = *pending_.back();
     pending_.pop_back();
     for (const llvm::Use& use : i.uses()) {
+      auto& user = *llvm::cast<Instruction>(use.getUser());
       if (is_stored_to_shared(use))
         taint_shared();
       else if (hands_on(use))
-        taint(*llvm::cast<Instruction>(use.getUser()));
+        taint(user);
+      else if (llvm::BasicBlock* meeting = meeting_behind(user))
+        for (llvm::PHINode& phi : meeting->phis()) taint(phi);
     }
   }
 }
@@ -125,8 +149,14 @@ void Taints::run(llvm::Function& f) {
     for (size_t n = 0; n < all.size(); ++n)
       visit(*all[n], llvm::isa<llvm::PHINode>(all[n]) ? *first : *all[std::min(n + 1, all.size() - 1)]);
   }
-  for (llvm::BasicBlock& block : f)
-    for (llvm::PHINode& phi : block.phis()) end_phi(phi);
+  for (llvm::BasicBlock& block : f) {
+    Value* chosen = nullptr;
+    if (Instruction* choice = choices_.lookup(&block)) {
+      llvm::IRBuilder<> b(choice);
+      chosen = TaintCode(b).all_of(of(llvm::cast<llvm::BranchInst>(choice)->getCondition()));
+    }
+    for (llvm::PHINode& phi : block.phis()) end_phi(phi, chosen);
+  }
 }
 
 /// `next`: the kernel's instruction behind it; checks stand between them.
@@ -166,15 +196,16 @@ TaintParts Taints::begin_phi(llvm::PHINode& phi) {
   return phis_[&phi] = parts;
 }
 
-void Taints::end_phi(llvm::PHINode& phi) {
+void Taints::end_phi(llvm::PHINode& phi, Value* chosen) {
   const auto beside = phis_.find(&phi);
   if (beside == phis_.end()) return;
   for (unsigned n = 0; n < phi.getNumIncomingValues(); ++n) {
     const TaintParts incoming = of(phi.getIncomingValue(n));
     for (size_t part = 0; part < incoming.size(); ++part) {
-      auto& to = *llvm::cast<llvm::PHINode>(beside->second[part]);
-      to.addIncoming(incoming[part] ? incoming[part] : llvm::ConstantInt::get(to.getType(), 0),
-                     phi.getIncomingBlock(n));
+      llvm::IRBuilder<> b(phi.getIncomingBlock(n)->getTerminator());
+      Value* taint = TaintCode(b).join(incoming[part], chosen);
+      llvm::cast<llvm::PHINode>(beside->second[part])
+          ->addIncoming(taint ? taint : b.getInt32(0), phi.getIncomingBlock(n));
     }
   }
 }
@@ -236,6 +267,7 @@ TaintParts Taints::of_shuffle(llvm::IRBuilder<>& b, CallInst& shuffle) {
 }
 
 void Taints::use(Instruction& i) {
+  if (meeting_behind(i)) return;
   llvm::IRBuilder<> b(&i);
   TaintCode code(b);
   const bool predicated = has_predicate(i);

@@ -20,8 +20,9 @@ namespace tegula::emulator {
 /// Computes beside each value of the kernel which of these it follows from: its taint, the number of what is to tell
 /// (access_taints.h), or 0. As MemorySanitizer does with its shadows (E. Stepanov, K. Serebryany, "MemorySanitizer:
 /// fast detector of uninitialized memory use in C++", CGO 2015), through arithmetic, choices, loops, shuffles and
-/// shared memory. Choices drop the taint of what they do not take. Stores to global memory, atomic operations, products
-/// of matrices, addresses and branches use a value: emu_use_taint is called there.
+/// shared memory. Choices drop the taint of what they do not take, also branches whose ways meet again having computed
+/// alone. Stores to global memory, atomic operations, products of matrices, addresses and branches use a value:
+/// emu_use_taint is called there.
 class Taints {
  public:
   /// Follows the instructions that the module has now, and not what checks add to it.
@@ -43,7 +44,8 @@ class Taints {
   TaintParts of(llvm::Value* x) const;
   TaintParts result_of(llvm::IRBuilder<>& b, llvm::Instruction& i);
   TaintParts begin_phi(llvm::PHINode& phi);
-  void end_phi(llvm::PHINode& phi);
+  /// `chosen`: the taint of what has chosen the way to its block, or null.
+  void end_phi(llvm::PHINode& phi, llvm::Value* chosen);
   TaintParts of_load(llvm::IRBuilder<>& b, llvm::CallInst& load);
   TaintParts of_shuffle(llvm::IRBuilder<>& b, llvm::CallInst& shuffle);
   void use(llvm::Instruction& i);
@@ -59,6 +61,7 @@ class Taints {
   llvm::DenseSet<const llvm::Instruction*> tainted_;  ///< whose results may be
   std::vector<llvm::Instruction*> pending_;           ///< of these, whose uses are not looked at yet
   bool shared_is_tainted_ = false;
+  llvm::DenseMap<const llvm::BasicBlock*, llvm::Instruction*> choices_;  ///< branches whose ways meet there
 
   llvm::DenseMap<const llvm::Value*, TaintParts> parts_;
   llvm::DenseMap<const llvm::PHINode*, TaintParts> phis_;  ///< those that stand beside the kernel's

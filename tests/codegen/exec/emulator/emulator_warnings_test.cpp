@@ -321,6 +321,14 @@ TEST(Warnings, OfNansThatNobodyUses) {
   EXPECT_EQ(births_of("tl.store(y + i, tl.log(v), mask=v > 0)"), "");
   EXPECT_EQ(births_of("j = tl.arange(0, 32)\n    tl.store(y + j, tl.sort((tl.load(x + j) + j) * 0.5))"), "");
   EXPECT_EQ(births_of("tl.store(y + i, tl.where(v > 0, v, float('nan')))"), "");
+  // A thread whose numbers are all of a kind computes them in another way.
+  for (const char* function : {"tl.exp", "tl.log", "tl.sin"})
+    EXPECT_EQ(births_of(fmt::format("j = tl.arange(0, 256)\n    m = j < 248\n    a = tl.load(x + j, m, float('-inf'))\n"
+                                    "    b = tl.load(x + 1 + j, m, float('-inf'))\n"
+                                    "    tl.store(y + j, {}(a - tl.maximum(a, b) + 1), m)",
+                                    function),
+                        false, {.num_warps = 1}),
+              "");
   EXPECT_EQ(births_of("tl.store(y + i, tl.sin(v) + tl.exp(v) + tl.sqrt(-v) + tl.math.pow(v, 3.0) + v % 3.0)"), "");
 }
 
