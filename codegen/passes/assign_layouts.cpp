@@ -4,7 +4,8 @@
 //    accumulators, or any layout, of which each thread then gets the rows and columns that its sums need. Large memory
 //    ops fix their pointers, masks and loaded values
 //    (memory_layouts).
-// 2. Propagation. From the dots, then from the large memory ops, those that run most often first, a layout flows to
+// 2. Propagation. From the dots, then from the large memory ops, of each those that run most often first, a layout
+// flows to
 //    every value that can have it without data movement; the first to arrive stays. Small memory ops (a row of weights
 //    beside a matrix) take what has arrived, and are anchors only if nothing has. Constants, splats, aranges and what
 //    is read from shared memory take a layout but do not pass it on: they can be had in any.
@@ -295,15 +296,22 @@ class Assigner {
     for (const auto& r : op.results) assign(r.get(), layout);
   }
 
-  void anchor_products() {
+  /// By how often the ops run: the most frequent ones first.
+  using Queues = std::map<double, std::deque<Value*>, std::greater<>>;
+
+  Queues anchor_products() {
+    Queues queues;
     for (Op* product : products_) {
       const Shape& shape = product->result()->type.shape;
+      queue_ = std::move(queues[memory_.times(*product)]);
       if (auto layout = family_of(*product).sums_layout(plan_of(*product), shape))
         assign(product->result(), std::move(*layout));
       else
-        assign(product->result(), memory_.default_of(shape));
+        assign(product->result(), exchanges_operands(*product) ? memory_.along_rows(shape) : memory_.default_of(shape));
+      queues[memory_.times(*product)] = std::exchange(queue_, {});
     }
     find_operands();
+    return queues;
   }
 
   /// Whether it is cheaper that what is stored gets the layout of the op's group than that it is stored as it is.
@@ -336,7 +344,7 @@ class Assigner {
   }
 
   void anchor() {
-    anchor_products();
+    Queues from_dots = anchor_products();
     int64_t largest = 0, largest_in_registers = 0;
     for (const Op* dot : products_) largest = std::max(largest, dot->result()->type.num_elements());
     for (const Op* op : memory_.ops())
@@ -358,8 +366,7 @@ class Assigner {
     // of the ops that loops run most often. Copies are fixed first too: a place takes their layout, and its products
     // may rely on that.
     std::vector<Op*> small;
-    std::map<double, std::deque<Value*>, std::greater<>> from_memory;  // by how often the ops run
-    std::deque<Value*> from_dots = std::exchange(queue_, {});
+    Queues from_memory;
     for (Op* op : memory_.ops()) {
       queue_ = std::move(from_memory[memory_.times(*op)]);
       if (LayoutRef layout = store_in_warps(*op))
@@ -372,15 +379,11 @@ class Assigner {
         small.push_back(op);
       from_memory[memory_.times(*op)] = std::move(queue_);
     }
-    queue_ = std::move(from_dots);
-    flow();
+    flow(std::move(from_dots));
     for (const Op* product : products_)
       if (has_fragments(*product)) assign(product->operands[0], operand_of_product(*product, 0));
     flow();
-    for (auto& [runs, values] : from_memory) {
-      queue_ = std::move(values);
-      flow();
-    }
+    flow(std::move(from_memory));
 
     anchor_small(std::move(small));
     default_layouts(func_.body);
@@ -430,6 +433,12 @@ class Assigner {
     if (v && v->type.is_tile() && !layouts_.contains(v)) assign(v, std::make_shared<LinearLayout>(std::move(layout)));
   }
 
+  void flow(Queues queues) {
+    for (auto& [runs, values] : queues) {
+      queue_ = std::move(values);
+      flow();
+    }
+  }
   void flow() {
     while (!queue_.empty()) {
       Value* v = queue_.front();

@@ -334,6 +334,12 @@ LayoutRef MemoryLayouts::default_of(const Shape& shape) {
   return std::make_shared<LinearLayout>(plain(shape, blocks_));
 }
 
+LayoutRef MemoryLayouts::along_rows(const Shape& shape) {
+  LayoutRef layout = default_of(shape);
+  if (layout->contiguous_registers(int(shape.size()) - 1) > 1) return layout;
+  return std::make_shared<LinearLayout>(plain(shape, blocks_));
+}
+
 LinearLayout MemoryLayouts::plain(const Shape& shape, int num_blocks) const {
   std::vector<int> order;
   for (int axis = int(shape.size()); axis-- > 0;) order.push_back(axis);

@@ -43,6 +43,8 @@ class MemoryLayouts {
   int fastest_axis(const ir::Op& op) const { return group_of(op).fastest_axis; }
   /// The layout for tiles that nothing else determines: that of a group of their shape, if there is one.
   LayoutRef default_of(const ir::Shape& shape);
+  /// The same, if threads hold elements that follow each other in rows; else one in which they do.
+  LayoutRef along_rows(const ir::Shape& shape);
   /// A coalesced layout with the last axis fastest, divided over `blocks` blocks.
   LinearLayout plain(const ir::Shape& shape, int blocks) const;
   /// `layout` itself, or if blocks divide the tile, a layout in which each block holds all of it.

@@ -353,6 +353,21 @@ TEST_F(Dots, SumsInTheOrderOfRegistersAreStoredAsTheyAre) {
   EXPECT_EQ(ops(Opcode::Store)[0]->get(ir::attr::vector), 4);
 }
 
+// They are exchanged once, ahead of the loop.
+TEST_F(Dots, SumsThatBeginAsAnotherProductLieAsTheLoopsDo) {
+  matmul(64, 64, 32);
+  b.set_before(loop);
+  Value* x = b.load(tile_pointers(pointer(Elem::F32), i32(16), 64, 64), nullptr, nullptr);
+  Value*& start = loop->operands[5];
+  start = b.dot(x, x, start);
+  b = Builder(&func.body);
+  assign();
+  simplify();
+  for (const Op* conversion : ops(Opcode::ConvertLayout))
+    if (conversion->parent->parent == loop) EXPECT_NE(conversion->result()->type.elem, Elem::F32) << ir::print(func);
+  EXPECT_EQ(*loop->result(2)->type.layout, mma_accumulator_layout({64, 64}, 2, 2));
+}
+
 TEST_F(Dots, ManyShapesAreValid) {
   // Warps exchange what they store, unless each has as little as an instruction; operands are loaded as they are
   // multiplied where that takes no more than an exchange, as of tiles that all warps want whole.
