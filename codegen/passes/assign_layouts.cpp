@@ -8,7 +8,8 @@
 // flows to
 //    every value that can have it without data movement; the first to arrive stays. Small memory ops (a row of weights
 //    beside a matrix) take what has arrived, and are anchors only if nothing has. Constants, splats, aranges and what
-//    is read from shared memory take a layout but do not pass it on: they can be had in any.
+//    is read from shared memory take a layout but do not pass it on: they can be had in any. What is computed from
+//    shared memory to be stored there, and reached by no other layout, takes the layout of the copies to it.
 // 3. Materialisation (materialise_layouts). Types get their layouts, operands that need another one a convert_layout.
 //
 // The blocks of a cluster divide a tile as warps do: rows, if there are enough of them, so that reductions along rows
@@ -109,6 +110,8 @@ class Assigner {
         twins_[flow.to[1][i]] = flow.to[0][i];
       }
     if (ir::is_product(op)) products_.push_back(&op);
+    if (op.opcode == Opcode::SharedRead) reads_.push_back(&op);
+    if (op.opcode == Opcode::AsyncCopy) copied_to_[op.operands[1]] = op.operands[0];
     memory_.add(op);
   }
 
@@ -386,6 +389,7 @@ class Assigner {
     flow(std::move(from_memory));
 
     anchor_small(std::move(small));
+    anchor_reads();
     default_layouts(func_.body);
   }
 
@@ -404,6 +408,22 @@ class Assigner {
       for (auto& region : op->regions) default_layouts(*region);
       for (auto& r : op->results) settle(r.get());
     }
+  }
+
+  /// What is computed from a place on the way to other places, and has no layout so far, gets that in which threads
+  /// copy to the place, whose accesses there are wide.
+  void anchor_reads() {
+    for (const Op* read : reads_) {
+      const auto copied = copied_to_.find(read->operands[0]);
+      if (copied == copied_to_.end()) continue;
+      for (const Op* user : users_[read->result()]) {
+        std::vector<const Value*> computed;
+        std::unordered_set<const Value*> seen;
+        if (!user->has(ir::Elementwise) || !ends_in_places(user->result(), computed, seen)) continue;
+        for (const Value* v : computed) assign(v, layouts_.at(copied->second));
+      }
+    }
+    flow();
   }
 
   // ---- Propagation
@@ -508,6 +528,8 @@ class Assigner {
   std::map<std::pair<const Op*, bool>, PricedLoad> priced_;           ///< by loads, and whether threads wait anyway
   std::unordered_map<const Block*, int64_t> copied_;  ///< registers that copies of what it loads for products take
   std::unordered_map<const Value*, std::vector<Op*>> users_;
+  std::vector<const Op*> reads_;                              ///< of places
+  std::unordered_map<const Value*, const Value*> copied_to_;  ///< by places: the pointers of what is copied there
   std::unordered_map<const Value*, Value*> twins_;
   LayoutMap layouts_;
   std::deque<Value*> queue_;

@@ -9,21 +9,24 @@
 // are stored.
 //
 // A load goes through a copy if it does nothing but feed products of a pipelined loop, transposed or not, and the
-// target has such copies: they move 4, 8 or 16 bytes of a thread and fill with zeros. Where products multiply from
-// registers, elements of 8 bits may be computed with on the way, as weights that are widened: they are copied as they
-// are, and come from their place in the layout that the product wants. So are those from which A of a product that runs
-// beside the program is computed, but not transposed, if its sums are carried by the loop. Products whose plan has them
-// run beside the program get B from a place, and A from there or as fragments in registers (OperandForm); what comes in
-// other registers is stored: once before the product's loop where it comes from there, a transposed value before it is
-// transposed, and one that several products take once. Elements of 8 bits that lie in their place as the instruction
-// cannot read them, as V of attention in rows, are transposed into another one, which is done beside the loop's first
-// product. A product whose operands find no room, or cannot be read from their places, stays a dot.
+// target has such copies: they move 4, 8 or 16 bytes of a thread and fill with zeros. So does one that other ops take
+// too, as in x - dot(x, y), if a product that runs beside the program multiplies from its place: it would be stored
+// there otherwise. The others read it from there. Where products multiply from registers, elements of 8 bits may be
+// computed with on the way, as weights that are widened: they are copied as they are, and come from their place in the
+// layout that the product wants. So are those from which A of a product that runs beside the program is computed, but
+// not transposed, if its sums are carried by the loop. Products whose plan has them run beside the program get B from a
+// place, and A from there or as fragments in registers (OperandForm); what comes in other registers is stored: once
+// before the product's loop where it comes from there, a transposed value before it is transposed, and one that several
+// products take once. Elements of 8 bits that lie in their place as the instruction cannot read them, as V of attention
+// in rows, are transposed into another one, which is done beside the loop's first product. A product whose operands
+// find no room, or cannot be read from their places, stays a dot.
 //
 // There is room if all places fit a program's shared memory with two slots for each one that a pipelined loop fills
 // (with one slot a copy is no better than a load); places that are not needed at a time share it (bytes_of_places).
 // Where some products find none so, what is stored has one slot: threads then meet once more an iteration, which costs
 // less than to multiply from registers.
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <optional>
@@ -126,9 +129,10 @@ class CopyStager {
     return true;
   }
 
-  // Those that nothing but dots take, transposed or not. Of 8 bits also those from which dots' operands are computed
-  // element by element, for dots that multiply from registers (fragments may be regrouped, too): what others take is
-  // stored once more, an iteration ahead.
+  // Those that nothing but dots take, transposed or not, and those that dots which run beside the program take,
+  // whatever else does. Of 8 bits also those from which dots' operands are computed element by element, for dots that
+  // multiply from registers (fragments may be regrouped, too): what others take is stored once more, an iteration
+  // ahead.
   std::vector<Op*> loads_to_copy(Op& loop) {
     std::unordered_map<const Value*, std::vector<const Op*>> users;
     walk(*loop.regions[0], [&](const Op& op) {
@@ -159,9 +163,21 @@ class CopyStager {
         return passes && op.parent == loop.regions[0].get() && only_multiplied(op.result());
       });
     };
+    // Whether products that run beside the program would take the value from where it is copied, whatever others do
+    // with it.
+    std::function<bool(const Value*)> multiplied_too = [&](const Value* v) {
+      return std::ranges::any_of(users[v], [&](const Op* op) {
+        if (op->parent != loop.regions[0].get()) return false;
+        if (op->opcode == Opcode::Trans) return multiplied_too(op->result());
+        if (op->opcode != Opcode::Dot || !runs_beside(*op)) return false;
+        return std::ranges::any_of(std::array{0, 1},
+                                   [&](int i) { return op->operand(i) == v && !is_transposed(*op, i); });
+      });
+    };
     std::vector<Op*> loads = loads_ahead(loop);
     std::erase_if(loads, [&](Op* load) {
-      return load->opcode != Opcode::Load || !only_multiplied(load->result()) || !copyable(*load);
+      if (load->opcode != Opcode::Load || !copyable(*load)) return true;
+      return !only_multiplied(load->result()) && !multiplied_too(load->result());
     });
     return loads;
   }

@@ -60,6 +60,29 @@ def paged(out, pages, a, b, n, M: tl.constexpr, K: tl.constexpr):
         y = tl.load(b + (page * K + k[:, None]) * 64 + j)
         acc = acc * 0.5 + tl.dot(tl.exp2(x).to(tl.bfloat16), y)
     tl.store(out + m * 64 + j, acc)
+
+@triton.jit
+def reflected(x, w, out, n, K: tl.constexpr, BT: tl.constexpr):
+    i, j = tl.arange(0, K)[:, None], tl.arange(0, K)[None, :]
+    s = tl.zeros((K, K), tl.float32)
+    for c in range(n):
+        t = c * BT + tl.arange(0, BT)
+        b_x = tl.load(x + t[:, None] * K + j)
+        b_w = tl.load(w + i + t[None, :] * K)
+        tl.store(out + t[:, None] * K + j, b_x - tl.dot(b_x, tl.trans(s.to(b_x.dtype))))
+        s = tl.dot((b_w - tl.dot(s.to(b_w.dtype), b_w)).to(b_x.dtype), b_x, s)
+
+@triton.jit
+def scaled(x, w, out, n, K: tl.constexpr):
+    i, j = tl.arange(0, K)[:, None], tl.arange(0, K)[None, :]
+    a = tl.load(w + i + j * K)
+    s = tl.zeros((K, K), tl.float32)
+    for c in range(n):
+        b_x = tl.load(x + (c * K + i) * K + j)
+        scale = tl.load(w + c * K + tl.arange(0, K))
+        s += tl.dot(tl.trans(b_x * scale[:, None]), a)
+        s += tl.dot(a, b_x) * b_x
+    tl.store(out + i * K + j, s)
 )";
 
 Kernel kernel_named(const char* name) {
@@ -205,6 +228,46 @@ size_t count(const std::string& text, const std::string& part) {
   size_t n = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
   return n;
+}
+
+// Operands that other ops take too.
+TEST(CopiedLoads, AreReadFromTheirPlacesBesideProducts) {
+  constexpr int kWidth = 128, kRows = 64, kBlocks = 3;
+  Kernel reflected = kernel_named("reflected");
+  auto with = [](int num_stages) {
+    return LaunchOptions{.constexprs = {{"K", kWidth}, {"BT", kRows}}, .num_warps = 8, .num_stages = num_stages};
+  };
+  const ArgType halves{.elem = Elem::BF16, .pointer = true, .divisible_by = 16};
+  const ArgType sums{.elem = Elem::F32, .pointer = true, .divisible_by = 16};
+  const std::vector<ArgType> types{halves, halves, sums, {.elem = Elem::I32}};
+  const std::string ptx = reflected.compile(types, with(3), "sm_90a").ptx;
+  EXPECT_EQ(count(ptx, "ld.global"), 0u);
+  EXPECT_LE(count(ptx, "bar.sync"), 3u);  // 6 where they are stored a second time, into places of the products' own
+
+  std::vector<bfloat16> x = random_values<bfloat16>(kBlocks * kRows * kWidth, 1);
+  std::vector<bfloat16> w = random_values<bfloat16>(kBlocks * kRows * kWidth, 2);
+  for (bfloat16& value : w) value = bfloat16(float(value) / 128);
+  for (auto& device : gpu_or_emulators({{.target = "sm_90a"}, {.target = "sm_90a", .seed = 1}})) {
+    auto results = [&](int num_stages) {
+      Buffer dx(*device, x), dw(*device, w), out(*device, x.size() * sizeof(float));
+      reflected.launch(*device, {1}, with(num_stages), dx.as<bfloat16>(), dw.as<bfloat16>(), out.as<float>(), kBlocks);
+      return out.download<float>();
+    };
+    const std::vector<double> expected = numbers(results(1));
+    for (int num_stages : {2, 3}) EXPECT_LE(relative_error(results(num_stages), expected), 1e-2) << num_stages;
+  }
+}
+
+// Elements that lie side by side are read together, though another operand is loaded across.
+TEST(CopiedLoads, AreReadAsTheyWereCopiedToBeStoredAgain) {
+  Kernel scaled = kernel_named("scaled");
+  const ArgType halves{.elem = Elem::BF16, .pointer = true, .divisible_by = 16};
+  const ArgType sums{.elem = Elem::F32, .pointer = true, .divisible_by = 16};
+  const std::vector<ArgType> types{halves, halves, sums, {.elem = Elem::I32}};
+  const LaunchOptions options{.constexprs = {{"K", 64}}, .num_warps = 4, .num_stages = 3};
+  const std::string ptx = scaled.compile(types, options, "sm_90a").ptx;
+  EXPECT_LE(count(ptx, "ld.shared.b16"), 8u);  // 32 more of a column
+  EXPECT_GE(count(ptx, "ldmatrix"), 4u);
 }
 
 TEST(CopiedLoads, RunAheadInSharedMemory) {
