@@ -23,6 +23,8 @@ constexpr int64_t kBarrierRoom = 1024;  // what barriers of slots take at most, 
 // times the loads of one iteration (as loaded, as operands in two forms, their addresses), and kOverhead.
 constexpr int64_t kCopiesForProduct = 4;
 constexpr int64_t kOverhead = 64;  // bytes a thread
+// What loads take however many registers are live. More is spilled as it comes, one load after the other.
+constexpr int64_t kAlways = 32;  // bytes a thread
 
 int64_t bytes_per_thread(const Type& type) { return held_elements(type) * std::max(1, type.bits() / 8); }
 
@@ -132,11 +134,11 @@ int fit_loads(const Func& func, const Target& target, const Op& loop, std::vecto
     for (const auto& carried : loop.results)
       if (!carried->type.pointer && !carried->type.is_token()) free -= bytes_per_thread(carried->type);
     // However many registers are live, so much is free.
-    if (register_bytes_of(loads) * ahead <= std::min({budget, free, kOverhead})) return int(ahead);
+    if (register_bytes_of(loads) * ahead <= std::min({budget, free, kAlways})) return int(ahead);
     const int64_t live = registers_live(func);
     // The assembler keeps some of what is live only in part at a time, so a little more than the limit may be live.
     // Where far fewer registers are live than there is room for, loads may take more of them.
-    if (4 * live > 5 * limit) free = std::min(free, kOverhead);
+    if (4 * live > 5 * limit) free = std::min(free, kAlways);
     free = std::max(free, 4 * (limit * 4 / 5 - live));
     budget = std::min(budget, free);
   }

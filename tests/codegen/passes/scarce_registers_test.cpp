@@ -119,6 +119,20 @@ def keys_and_values(o, x, y, z, steps, N: tl.constexpr):
     tl.store(o + rows, dk.to(tl.bfloat16))
     tl.store(o + N * 128 + rows, dv.to(tl.bfloat16))
     tl.store(o + 2 * N * 128 + i, dr.to(tl.bfloat16))
+
+@triton.jit
+def moved_queries(o, x, y, z, steps, N: tl.constexpr):
+    i, j = tl.arange(0, N), tl.arange(0, 128)
+    rows, cols = i[:, None] * 128 + j[None, :], j[:, None] * 128 + j[None, :]
+    q = tl.load(z + rows).to(tl.float32)
+    acc = tl.zeros((N, 128), tl.float32)
+    for n in range(steps):
+        k = tl.load(x + n * 16384 + cols)
+        v = tl.load(y + n * 16384 + cols)
+        s = tl.exp2(tl.dot(q.to(k.dtype), tl.trans(k)) - tl.load(z + n * 128 + j).to(tl.float32)[None, :])
+        acc = tl.dot(s.to(v.dtype), v, acc)
+        q -= tl.dot(tl.dot(q.to(v.dtype), tl.trans(v)).to(k.dtype), k)
+    tl.store(o + rows, acc + q)
 )";
 
 struct Passed {
@@ -199,6 +213,20 @@ TEST(ScarceRegisters, LoadsDoNotRunAheadWithoutRegisters) {
   };
   EXPECT_EQ(carried(passed("gradients", Elem::BF16, true, 64, 1, 2)), 1);
   EXPECT_EQ(carried(passed("gradients", Elem::BF16, true, 64, 4, 2)), 2);
+}
+
+// A thread of four warps has 32 of a row's 128 numbers, beside 192 registers of sums and products; of eight half as
+// many sums.
+TEST(ScarceRegisters, RowsDoNotRunAheadWithoutRegisters) {
+  const auto carried_rows = [](int num_warps) {
+    const Passed kernel = passed("moved_queries", Elem::BF16, true, 64, num_warps, 2);
+    int rows = 0;
+    for (const ir::Op* loop : kernel.ops(ir::Opcode::For))
+      for (const auto& result : loop->results) rows += result->type.is_tile() && result->type.shape == ir::Shape{128};
+    return rows;
+  };
+  EXPECT_EQ(carried_rows(4), 0);
+  EXPECT_EQ(carried_rows(8), 1);
 }
 
 // What runs ahead of four iterations is loaded in one of them as often as not.
