@@ -1,6 +1,8 @@
 // The checks that every access of a kernel passes.
 #pragma once
 
+#include <utility>
+
 #include "codegen/exec/emulator/launch/scheduler.h"
 #include "codegen/lower/hw.h"
 
@@ -135,8 +137,7 @@ inline void put_taints(const Program& of, uint32_t address, unsigned bytes, cons
 inline void* shared_store(uint32_t address, unsigned bytes, uint32_t site, const void* stored) {
   Fiber& fiber = this_worker->fiber();
   void* to = shared_access(fiber, address, bytes, Access::Write, site, stored);
-  put_taints(*fiber.program, address, bytes, fiber.stored);
-  fiber.stored.any = false;
+  put_taints(*fiber.program, address, bytes, std::exchange(fiber.stored, {}));
   return to;
 }
 
@@ -191,10 +192,19 @@ inline Program& block_of(uint32_t address, unsigned bytes, uint32_t site, const 
   misuse(access.nowhere, {site}, fault);
 }
 
-/// The host address of such a store, or of a load.
-inline void* cluster_access(uint32_t address, unsigned bytes, uint32_t site, Access access = Access::Write) {
-  const ClusterAccess& said = access == Access::Read ? kLoad : kStore;
-  return shared_access(this_worker->fiber(), block_of(address, bytes, site, said), address, bytes, access, site);
+/// The same as shared_load() and shared_store(), of any block of the cluster.
+inline const void* cluster_load(uint32_t address, unsigned bytes, uint32_t site) {
+  Fiber& fiber = this_worker->fiber();
+  fiber.loaded.any = false;
+  return shared_access(fiber, block_of(address, bytes, site, kLoad), address, bytes, Access::Read, site, nullptr,
+                       &fiber.loaded);
+}
+inline void* cluster_store(uint32_t address, unsigned bytes, uint32_t site) {
+  Fiber& fiber = this_worker->fiber();
+  Program& block = block_of(address, bytes, site);
+  void* to = shared_access(fiber, block, address, bytes, Access::Write, site);
+  put_taints(block, address, bytes, std::exchange(fiber.stored, {}));
+  return to;
 }
 
 }  // namespace tegula::emulator

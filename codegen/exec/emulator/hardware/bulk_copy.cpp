@@ -141,7 +141,7 @@ void add_chunks(const Box& box, const Row& row, uint32_t taint, std::vector<Chun
     const uint32_t at = row.number * box.map->row_bytes() + uint32_t(n) * element, in_chunk = at % kChunk;
     const uint32_t offset = swizzled(box.offset + at - in_chunk, uint32_t(box.map->swizzle));
     if (chunks.empty() || chunks.back().offset != offset) chunks.push_back({offset, {}});
-    chunks.back().taints.add(in_chunk / 2, (element + 1) / 2, taint);
+    chunks.back().taints.add(in_chunk, element, taint);
   }
 }
 
@@ -159,7 +159,7 @@ void note_rows(Fiber& fiber, const Box& box, Access access, const uint8_t* store
     for (uint32_t at = 0; at < bytes; at += step)
       races->global(fiber, row.address + at, std::min(step, bytes - at), access, box.where, from ? from + at : nullptr,
                     chunks != nullptr);
-    if (chunks && fiber.loaded.any) add_chunks(box, row, fiber.loaded.of(0, fiber.loaded.parts.size()), *chunks);
+    if (chunks && fiber.loaded.any) add_chunks(box, row, fiber.loaded.of(0, fiber.loaded.bytes.size()), *chunks);
     fiber.loaded.any = false;
   });
 }
@@ -253,6 +253,7 @@ void issue_async_store(uint32_t to, uint64_t value, uint32_t bytes, uint32_t bar
   BulkCopy store{box, barrier - program.shared_base, value};
   count_bulk_copy(program, store, barrier);
   if (Races* races = worker.races()) races->bulk_copy(program, box.offset, bytes, where);
+  put_taints(program, to, bytes, std::exchange(worker.fiber().stored, {}));
   store.done = worker.flip();
   if (store.done) perform(program, store);
   program.bulk_copies.push_back(store);

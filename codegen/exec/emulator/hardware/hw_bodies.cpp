@@ -66,7 +66,8 @@ void load_matrices(uint32_t* result, uint32_t address, uint32_t site, uint32_t p
         for (uint32_t e = 0; e < 2; ++e) {
           const auto [row, column] = element_of<transposed>(l, e);
           x.words[l][m] = (e ? x.words[l][m] : 0) | uint32_t(matrix[row][column]) << 16 * e;
-          lanes[l]->loaded.add(2 * m + e, 1, taints[row].of(column, 1));
+          for (uint32_t byte = 0; byte < 2; ++byte)
+            lanes[l]->loaded.add(4 * m + 2 * e + byte, 1, taints[row].of(2 * column + byte, 1));
         }
       }
     }
@@ -92,7 +93,8 @@ void store_matrices(uint32_t address, const uint32_t* values, uint32_t site, uin
         for (uint32_t e = 0; e < 2; ++e) {
           const auto [row, column] = element_of<transposed>(l, e);
           matrix[row][column] = uint16_t(x.words[l][m] >> 16 * e);
-          taints[row].add(column, 1, lanes[l]->stored.of(2 * m + e, 1));
+          for (uint32_t byte = 0; byte < 2; ++byte)
+            taints[row].add(2 * column + byte, 1, lanes[l]->stored.of(4 * m + 2 * e + byte, 1));
         }
       for (uint32_t row = 0; row < 8; ++row) {
         Fiber& fiber = *lanes[8 * m + row];

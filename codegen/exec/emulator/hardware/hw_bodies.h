@@ -95,7 +95,7 @@ void emu_check_origin(uint64_t address, uint32_t access, uint64_t arguments, uin
 void emu_note_exact(uint32_t address, uint32_t value, uint64_t exact, uint32_t predicate);
 uint64_t emu_exact_of_shared(uint32_t address, uint32_t value);
 uint64_t emu_exact_of_atomic(uint32_t value);
-/// The taint (access_taints.h) of so many 2 bytes of the thread's latest load; that of its next store to shared memory.
+/// The taint (access_taints.h) of so many bytes of the thread's latest load; that of its next store to shared memory.
 uint32_t emu_loaded_taint(uint32_t first, uint32_t count);
 void emu_stored_taint(uint32_t first, uint32_t count, uint32_t taint);
 /// The program uses what has this taint; 0: none.

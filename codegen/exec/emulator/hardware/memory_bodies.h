@@ -119,12 +119,12 @@ inline uint32_t emu_address_in_block(uint32_t address, uint32_t block) {
 template <class T>
 T load_cluster(uint32_t address, uint32_t site) {
   T value;
-  std::memcpy(&value, cluster_access(address, sizeof(T), site, Access::Read), sizeof(T));
+  std::memcpy(&value, cluster_load(address, sizeof(T), site), sizeof(T));
   return value;
 }
 template <int n>
 void load_cluster_vector(uint32_t* result, uint32_t address, uint32_t site) {
-  std::memcpy(result, cluster_access(address, 4 * n, site, Access::Read), 4 * n);
+  std::memcpy(result, cluster_load(address, 4 * n, site), 4 * n);
 }
 inline uint32_t emu_ld_cluster_b8(uint32_t address, uint32_t site) { return load_cluster<uint8_t>(address, site); }
 inline uint32_t emu_ld_cluster_b16(uint32_t address, uint32_t site) { return load_cluster<uint16_t>(address, site); }
@@ -134,11 +134,11 @@ constexpr auto emu_ld_cluster_v2b32 = load_cluster_vector<2>;
 constexpr auto emu_ld_cluster_v4b32 = load_cluster_vector<4>;
 template <class T>
 void store_cluster(uint32_t address, T value, uint32_t predicate, uint32_t site) {
-  if (predicate) std::memcpy(cluster_access(address, sizeof(T), site), &value, sizeof(T));
+  if (predicate) std::memcpy(cluster_store(address, sizeof(T), site), &value, sizeof(T));
 }
 template <int n>
 void store_cluster_vector(uint32_t address, const uint32_t* values, uint32_t predicate, uint32_t site) {
-  if (predicate) std::memcpy(cluster_access(address, 4 * n, site), values, 4 * n);
+  if (predicate) std::memcpy(cluster_store(address, 4 * n, site), values, 4 * n);
 }
 inline void emu_st_cluster_b8(uint32_t address, uint32_t value, uint32_t predicate, uint32_t site) {
   store_cluster(address, uint8_t(value), predicate, site);

@@ -352,24 +352,28 @@ void Races::note_unwritten(const Access_& now, uint64_t address, uint32_t bytes)
   if (fault.kind == Fault::None) fault = unwritten_read(now, address, bytes);
 }
 
-/// Reads behind so many have the number of the last one.
+/// Behind so many, reads at one place of the source have one number.
 AccessTaints Races::hold_unwritten(const Access_& now, uint64_t address, uint32_t bytes,
                                    const WrittenAllocation& written) {
   constexpr size_t kMostReads = 4096;
-  std::vector<Fault>& held = now.program.clocks.unwritten_reads;
-  if (held.size() < kMostReads) held.push_back(unwritten_read(now, address, bytes));
-  const uint32_t taint = uint32_t(held.size() - 1) | kUnwrittenTaint;
+  std::vector<Fault>& held = now.program.cluster->blocks.front()->clocks.unwritten_reads;
+  const auto at_place = [&](const Fault& read) { return read.where.site == now.where.site; };
+  auto read = held.size() < kMostReads ? held.end() : std::find_if(held.rbegin(), held.rend(), at_place).base();
+  if (held.size() < kMostReads || read == held.begin())
+    held.push_back(unwritten_read(now, address, bytes)), read = held.end();
+  const uint32_t taint = uint32_t(read - held.begin() - 1) | kUnwrittenTaint;
   AccessTaints taints;
-  const uint32_t most = 2 * uint32_t(taints.parts.size());
+  const auto most = uint32_t(taints.bytes.size());
   if (bytes > most) taints.add(0, 1, taint);
-  for (uint32_t at = 0; at < bytes && bytes <= most; at += 2)
-    if (!written.all_written(address + at, std::min(2u, bytes - at))) taints.add(at / 2, 1, taint);
+  for (uint32_t at = 0; at < bytes && bytes <= most; ++at)
+    if (!written.all_written(address + at, 1)) taints.add(at, 1, taint);
   return taints;
 }
 
 void Races::use_unwritten(Program& program, uint32_t taint) {
   Fault& fault = program.clocks.unwritten;
-  if (fault.kind == Fault::None) fault = program.clocks.unwritten_reads[taint & ~kUnwrittenTaint];
+  if (fault.kind == Fault::None)
+    fault = program.cluster->blocks.front()->clocks.unwritten_reads[taint & ~kUnwrittenTaint];
 }
 
 namespace {
@@ -463,17 +467,16 @@ void Races::shared(const Fiber& fiber, const Program& of, uint32_t offset, uint3
   if (access == Access::Write)
     std::fill_n(shared.taints.begin() + offset, bytes, 0);
   else if (!loaded)
-    this_worker->use_taint(const_cast<Program&>(of), taint(of, offset, bytes));
-  const uint32_t most = 2 * uint32_t(AccessTaints().parts.size());
-  for (uint32_t at = 0; loaded && at < std::min(bytes, most); at += 2)
-    loaded->add(at / 2, 1, taint(of, offset + at, std::min(2u, bytes - at)));
+    this_worker->use_taint(*fiber.program, taint(of, offset, bytes));
+  for (uint32_t at = 0; loaded && at < std::min<uint32_t>(bytes, loaded->bytes.size()); ++at)
+    loaded->add(at, 1, shared.taints[offset + at]);
 }
 
 void Races::put_taints(const Program& of, uint32_t offset, uint32_t bytes, const AccessTaints& taints) {
   if (!taints.any) return;
   std::vector<uint32_t>& all = shared_cells(of).taints;
   all.resize(launch_->shared_bytes);
-  for (uint32_t at = 0; at < bytes; ++at) all[offset + at] = taints.parts[at / 2];
+  for (uint32_t at = 0; at < bytes; ++at) all[offset + at] = taints.bytes[at];
 }
 
 uint32_t Races::taint(const Program& of, uint32_t offset, uint32_t bytes) {

@@ -83,7 +83,7 @@ struct ProgramClocks {
   std::vector<Known> known;    ///< by each warp
   uint32_t bulk_copies = 1;    ///< the count of the copies' own warp
   std::vector<Fenced> fenced;  ///< by thread
-  std::vector<Fault> unwritten_reads;  ///< of what nobody has written, by the numbers of their taints
+  std::vector<Fault> unwritten_reads;  ///< of the cluster's first block: those of all, by the numbers of their taints
   Fault unwritten;                     ///< the first one that is
 };
 

@@ -14,7 +14,7 @@ using llvm::Instruction;
 using llvm::Type;
 using llvm::Value;
 
-constexpr unsigned kPartBits = 16;
+constexpr unsigned kPartBits = 8;
 
 unsigned count_of(const Type& type) {
   const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(&type);
@@ -23,7 +23,8 @@ unsigned count_of(const Type& type) {
 
 std::optional<int64_t> constant(const Value* x) {
   const auto* number = llvm::dyn_cast<llvm::ConstantInt>(x);
-  return number ? std::optional(int64_t(number->getZExtValue())) : std::nullopt;
+  const bool fits = number && number->getValue().getActiveBits() <= 64;
+  return fits ? std::optional(int64_t(number->getZExtValue())) : std::nullopt;
 }
 
 /// How far the instruction moves bits to the left; none: it does something else.
@@ -31,7 +32,8 @@ std::optional<int64_t> moved_left(const Instruction& i) {
   if (i.getType()->isVectorTy() || !llvm::isa<llvm::BinaryOperator>(i)) return std::nullopt;
   const auto distance = constant(i.getOperand(1));
   if (i.getOpcode() == Instruction::Shl) return distance;
-  if (i.getOpcode() == Instruction::LShr && distance) return -*distance;
+  const bool to_the_right = i.getOpcode() == Instruction::LShr || i.getOpcode() == Instruction::AShr;
+  if (to_the_right && distance) return -*distance;
   return std::nullopt;
 }
 
@@ -79,11 +81,18 @@ Value* TaintCode::choose(Value* condition, Value* x, Value* y) {
 TaintParts TaintCode::computed(Instruction& i, llvm::function_ref<TaintParts(Value*)> of) {
   of_ = of;
   if (auto* select = llvm::dyn_cast<llvm::SelectInst>(&i)) return of_choice(*select);
-  if (const auto left = moved_left(i)) return regrouped(of(i.getOperand(0)), *i.getType(), *i.getType(), -*left);
+  if (const auto left = moved_left(i)) {
+    const TaintParts from = of(i.getOperand(0));
+    TaintParts to = regrouped(from, *i.getType(), *i.getType(), -*left);
+    if (i.getOpcode() == Instruction::AShr)  // the sign has the last part's
+      for (Value*& part : to) part = part ? part : from.back();
+    return to;
+  }
   if (auto* op = llvm::dyn_cast<llvm::BinaryOperator>(&i); op && op->isBitwiseLogicOp())
     return i.getType()->isIntOrIntVectorTy(1) ? of_conditions(*op) : of_integers(*op);
   if (auto* cast = llvm::dyn_cast<llvm::CastInst>(&i)) return of_cast(*cast);
   if (row_of(i) == "select_bytes") return of_bytes(llvm::cast<llvm::CallInst>(i));
+  if (row_of(i).starts_with("cvt_")) return of_packed(llvm::cast<llvm::CallInst>(i));
   return of_moved(i);
 }
 
@@ -109,7 +118,7 @@ TaintParts TaintCode::of_integers(llvm::BinaryOperator& i) {
   unsigned at = 0;
   for (size_t part = 0; part < out.size(); ++part) {
     const unsigned bits = part_bits(*i.getType())[part];
-    const bool is_kept = !mask || at >= 64 || (uint64_t(*mask) >> at & ((uint64_t(1) << std::min(bits, 63u)) - 1)) != 0;
+    const bool is_kept = !mask || at >= 64 || (uint64_t(*mask) >> at & ((1u << bits) - 1)) != 0;
     out[part] = is_kept ? join(out[part], other[part]) : nullptr;
     at += bits;
   }
@@ -196,9 +205,18 @@ TaintParts TaintCode::of_bytes(llvm::CallInst& i) {
   if (!chosen) return of_elements(i);
   TaintParts both = of_(i.getArgOperand(0)), out;
   both.append(of_(i.getArgOperand(1)));
-  for (int part = 0; part < 2; ++part) {
-    auto from = [&](int byte) { return both[size_t(*chosen >> 4 * (2 * part + byte) & 7) / 2]; };
-    out.push_back(join(from(0), from(1)));
+  for (int byte = 0; byte < 4; ++byte) out.push_back(both[size_t(*chosen >> 4 * byte & 7)]);
+  return out;
+}
+
+/// The rows cvt_ of hw.def, whose results have as many numbers as their operands, in their order.
+TaintParts TaintCode::of_packed(llvm::CallInst& i) {
+  TaintParts from, out;
+  for (Value* operand : i.args()) from.append(of_(operand));
+  const size_t count = part_bits(*i.getType()).size();
+  for (size_t part = 0; part < count; ++part) {
+    const size_t begin = part * from.size() / count, end = ((part + 1) * from.size() + count - 1) / count;
+    out.push_back(all_of(llvm::ArrayRef(from).slice(begin, end - begin)));
   }
   return out;
 }

@@ -1,4 +1,4 @@
-// Taints of values (taints.h) by parts of 16 bits, and what instructions that compute make of them.
+// Taints of values (taints.h) by parts of 8 bits, and what instructions that compute make of them.
 #pragma once
 
 #include <llvm/ADT/STLFunctionalExtras.h>
@@ -8,8 +8,8 @@
 
 namespace tegula::emulator {
 
-/// The taint of each part of a value, an i32; null: none. Parts are the halves of integers of 32 bits, the quarters of
-/// those of 64, and any other number as it is; those of vectors and structs follow each other.
+/// The taint of each part of a value, an i32; null: none. Parts are the bytes of integers, as these pack other numbers,
+/// and any other number as it is; those of vectors and structs follow each other.
 using TaintParts = llvm::SmallVector<llvm::Value*, 4>;
 
 /// The bits of each part of a value of that type.
@@ -39,6 +39,7 @@ class TaintCode {
   TaintParts of_cast(llvm::CastInst& i);
   TaintParts of_moved(llvm::Instruction& i);
   TaintParts of_bytes(llvm::CallInst& i);
+  TaintParts of_packed(llvm::CallInst& i);
   TaintParts of_elements(llvm::Instruction& i);
   /// Of a value of type `to` whose bit 0 is bit `first` of one of type `from`.
   TaintParts regrouped(const TaintParts& parts, const llvm::Type& from, const llvm::Type& to, int64_t first = 0);

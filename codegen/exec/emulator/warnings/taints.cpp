@@ -1,6 +1,7 @@
 #include "codegen/exec/emulator/warnings/taints.h"
 
 #include <llvm/ADT/PostOrderIterator.h>
+#include <llvm/Analysis/ValueTracking.h>
 #include <llvm/IR/InstIterator.h>
 #include <llvm/IR/Instructions.h>
 #include <llvm/IR/IntrinsicInst.h>
@@ -24,11 +25,12 @@ using llvm::Value;
 bool is_global_load(const Instruction& i) { return row_of(i).starts_with("ld_global_"); }
 bool is_shared_load(const Instruction& i) {
   const llvm::StringRef row = row_of(i);
-  return row.starts_with("ld_shared_") || row.starts_with("ldmatrix_");
+  return row.starts_with("ld_shared_") || row.starts_with("ld_cluster_") || row.starts_with("ldmatrix_");
 }
 bool is_shared_store(const Instruction& i) {
   const llvm::StringRef row = row_of(i);
-  return row.starts_with("st_shared_") || row.starts_with("stmatrix_");
+  return row.starts_with("st_shared_") || row.starts_with("st_cluster_") || row.starts_with("st_async_") ||
+         row.starts_with("stmatrix_");
 }
 /// Copies from global to shared memory, which hand taints on by themselves.
 bool is_copy(const Instruction& i) {
@@ -37,7 +39,16 @@ bool is_copy(const Instruction& i) {
 }
 bool is_shuffle(const Instruction& i) { return row_of(i).starts_with("shfl_"); }
 
+/// Of a table, by functions that look their results up.
+bool is_looked_up(const Instruction& i) {
+  const auto* load = llvm::dyn_cast<llvm::LoadInst>(&i);
+  const auto* table =
+      load ? llvm::dyn_cast<llvm::GlobalVariable>(llvm::getUnderlyingObject(load->getPointerOperand())) : nullptr;
+  return table && table->isConstant();
+}
+
 bool is_pure(const Instruction& i) {
+  if (is_looked_up(i)) return true;
   if (i.isTerminator() || i.mayReadOrWriteMemory()) return false;
   const auto* call = llvm::dyn_cast<CallInst>(&i);
   return !call || !call->isConvergent();
@@ -53,10 +64,12 @@ bool hands_on(const llvm::Use& operand) {
   return is_shuffle(i) || is_pure(i);
 }
 
-/// Whether a taint of the operand goes to shared memory.
+/// Whether a taint of the operand goes to shared memory: behind an address, and ahead of what says whether.
 bool is_stored_to_shared(const llvm::Use& operand) {
-  return is_shared_store(*llvm::cast<Instruction>(operand.getUser())) && operand.getOperandNo() > 0 &&
-         !operand->getType()->isIntegerTy(1);
+  const auto& i = *llvm::cast<Instruction>(operand.getUser());
+  if (!is_shared_store(i) || operand->getType()->isIntegerTy(1)) return false;
+  const unsigned n = operand.getOperandNo(), site = llvm::cast<CallInst>(i).arg_size() - 1;
+  return row_of(i).starts_with("st_async_") ? n == 1 : n > 0 && n < site;
 }
 
 /// Where both ways from the end of a block meet again, if nothing is done on them but computed: the branch is a choice
@@ -210,32 +223,53 @@ void Taints::end_phi(llvm::PHINode& phi, Value* chosen) {
   }
 }
 
-/// Whether some of its users take parts of the word.
-static bool is_taken_apart(const Value& word) {
-  return llvm::any_of(word.users(), [](const llvm::User* user) {
+/// Whether the mask keeps or drops pairs of bytes.
+static bool is_of_halves(uint64_t mask) {
+  for (; mask; mask >>= 16)
+    if (mask & 0xffff && (mask & 0xffff) != 0xffff) return false;
+  return true;
+}
+
+/// The bytes that users take of a loaded word together; 0: all.
+static unsigned bytes_taken_together(const Value& word) {
+  unsigned least = 0;
+  auto take = [&](unsigned bits) {
+    const unsigned bytes = bits % 16 ? 1 : 2;
+    least = least ? std::min(least, bytes) : bytes;
+  };
+  for (const llvm::User* user : word.users()) {
     const auto* op = llvm::dyn_cast<llvm::BinaryOperator>(user);
-    const auto* cast = llvm::dyn_cast<llvm::CastInst>(user);
-    return llvm::isa<llvm::TruncInst>(user) || (cast && cast->getDestTy()->isVectorTy()) ||
-           (op && llvm::isa<llvm::Constant>(op->getOperand(1))) || row_of(*user) == "select_bytes" ||
-           llvm::isa<llvm::PHINode, llvm::SelectInst>(user);
-  });
+    const auto* by = op ? llvm::dyn_cast<llvm::ConstantInt>(op->getOperand(1)) : nullptr;
+    if (llvm::isa<llvm::TruncInst, llvm::BitCastInst>(user) && user->getType()->getScalarSizeInBits() < 32)
+      take(user->getType()->getScalarSizeInBits());
+    else if (by && op->isShift())
+      take(unsigned(by->getZExtValue()));
+    else if (by && op->getOpcode() == Instruction::And)
+      take(is_of_halves(by->getZExtValue()) ? 16 : 8);
+    else if (llvm::isa<llvm::PHINode, llvm::SelectInst>(user) || row_of(*user) == "select_bytes")
+      take(8);
+  }
+  return least;
 }
 
 TaintParts Taints::of_load(llvm::IRBuilder<>& b, CallInst& load) {
   TaintCode code(b);
   TaintParts parts;
-  auto add = [&](const llvm::Type& type, bool apart) {
+  auto add = [&](const llvm::Type& type, unsigned together) {
     const unsigned first = unsigned(parts.size()), count = unsigned(part_bits(type).size());
+    if (!together) together = count;
     for (unsigned n = 0; n < count; ++n)
-      parts.push_back(!apart && n > 0 ? parts.back()
-                                      : b.CreateCall(loaded_, {b.getInt32(first + n), b.getInt32(apart ? 1 : count)}));
+      parts.push_back(n % together ? parts.back()
+                                   : b.CreateCall(loaded_, {b.getInt32(first + n), b.getInt32(together)}));
   };
-  if (!load.getType()->isStructTy()) add(*load.getType(), is_taken_apart(load));
-  for (unsigned field = 0; load.getType()->isStructTy() && field < load.getType()->getStructNumElements(); ++field)
-    add(*load.getType()->getStructElementType(field), llvm::any_of(load.users(), [&](const llvm::User* user) {
-      const auto* word = llvm::dyn_cast<llvm::ExtractValueInst>(user);
-      return word && word->getIndices()[0] == field && is_taken_apart(*word);
-    }));
+  if (!load.getType()->isStructTy()) add(*load.getType(), bytes_taken_together(load));
+  for (unsigned field = 0; load.getType()->isStructTy() && field < load.getType()->getStructNumElements(); ++field) {
+    unsigned together = 0;
+    for (const llvm::User* user : load.users())
+      if (const auto* word = llvm::dyn_cast<llvm::ExtractValueInst>(user); word && word->getIndices()[0] == field)
+        if (const unsigned bytes = bytes_taken_together(*word)) together = together ? std::min(together, bytes) : bytes;
+    add(*load.getType()->getStructElementType(field), together);
+  }
   if (is_shared_load(load)) {
     Value* address = row_of(load).starts_with("ld_shared_") ? code.all_of(of(load.getArgOperand(0))) : nullptr;
     for (Value*& part : parts) part = code.join(part, address);
@@ -284,14 +318,13 @@ void Taints::use(Instruction& i) {
   if (Value* any = code.all_of(predicates)) b.CreateCall(used_, {any});
 }
 
-/// By each 16 bits of what is stored, of stores of bytes by each element.
+/// By each byte of what is stored.
 void Taints::store(CallInst& i) {
   TaintParts parts;
   Value* predicate = nullptr;
   for (const llvm::Use& argument : i.args()) {
     if (argument->getType()->isIntegerTy(1)) predicate = argument;
-    if (is_stored_to_shared(argument) && !predicate && argument.getOperandNo() + 1 < i.arg_size())
-      parts.append(of(argument));
+    if (is_stored_to_shared(argument)) parts.append(of(argument));
   }
   llvm::IRBuilder<> b(&i);
   for (size_t n = 0; n < parts.size();) {

@@ -105,7 +105,7 @@ void expect_found(const std::string& kind, size_t at_least) {
 }
 
 TEST(PlantedFaults, Races) { expect_found("race", 65); }
-TEST(PlantedFaults, UnwrittenMemory) { expect_found("unwritten", 32); }
+TEST(PlantedFaults, UnwrittenMemory) { expect_found("unwritten", 35); }
 TEST(PlantedFaults, Bounds) { expect_found("bounds", 27); }
 TEST(PlantedFaults, ProgramsWithoutEnd) { expect_found("endless", 10); }
 TEST(PlantedFaults, Overflow) { expect_found("overflow", 12); }
@@ -134,6 +134,18 @@ TEST(PlantedFaults, NoneWhereNothingFollowsFromUnwrittenMemory) {
            "tl.store(h + 16 * 16 + at, at, mask=m)\na = tl.where(m, tl.load(h + 16 * 16 + at), 0)\n"
            "tl.store(y + at, tl.dot(a, tl.trans(a)).to(tl.int32))",
            "v = tl.load(u + i)\nj = tl.where(tl.load(x + i) < 0, tl.gather(v, i, 0), 5)\ntl.store(y + i, j)",
+           "q = u.to(tl.pointer_type(tl.int8))\ntl.store(q + i, 1, mask=i < 101)\nv = tl.load(q + i) + 1\n"
+           "tl.store(y + i, tl.where(i < 101, v, 7))",
+           "q = u.to(tl.pointer_type(tl.int8))\ntl.store(q + i, 1, mask=i < 101)\nv = tl.cumsum(tl.load(q + "
+           "i).to(tl.int32), 0)\n"
+           "tl.store(y + i, v, mask=i < 101)",
+           "q = u.to(tl.pointer_type(tl.float64))\nj = tl.arange(0, 128)\nv = tl.exp(tl.load(q + j))\n"
+           "tl.store(y + j, tl.where(tl.load(x + j) > 600, v, 7.0).to(tl.int32))",
+           "q = u.to(tl.pointer_type(tl.int16))\ntl.store(q + 2 * i + 1, 3)\ntl.debug_barrier()\n"
+           "tl.store(y + i, tl.load(u + i) >> 16)",
+           "q = u.to(tl.pointer_type(tl.int8))\ntl.store(q + i, 56, mask=i < 101)\n"
+           "v = tl.load(q.to(tl.pointer_type(tl.float8e4nv)) + i).to(tl.float16)\n"
+           "tl.store(y + i, tl.where(i < 101, v, 7.0).to(tl.int32))",
            "d = tl.make_tensor_descriptor(u, [32, 16], [16, 1], [16, 16])\nr = tl.arange(0, 16)\n"
            "at = r[:, None] * 16 + r[None, :]\ntl.store(u + at, at, mask=r[:, None] < 7)\n"
            "tl.store(y + at, tl.where(r[:, None] < 7, d.load([0, 0]), 0))",
@@ -149,9 +161,9 @@ TEST(PlantedFaults, NoneWhereNothingFollowsFromUnwrittenMemory) {
     std::string lines;
     std::istringstream in(body);
     for (std::string line; std::getline(in, line);) lines += "    " + line + "\n";
-    for (int warps : {1, 4}) {
-      SCOPED_TRACE(fmt::format("{} warps\n{}", warps, body));
-      EXPECT_EQ(found_in({"", "", lines, {{"programs", 1}, {"warps", warps}, {"ctas", 1}, {"steps", 0}}}), "");
+    for (auto [warps, ctas] : {std::pair(1, 1), std::pair(4, 1), std::pair(4, 2)}) {
+      SCOPED_TRACE(fmt::format("{} warps, {} blocks\n{}", warps, ctas, body));
+      EXPECT_EQ(found_in({"", "", lines, {{"programs", 1}, {"warps", warps}, {"ctas", ctas}, {"steps", 0}}}), "");
     }
   }
 }
