@@ -376,24 +376,29 @@ class ProductStager {
     while (user->parent != home(v)) user = user->parent->parent;
     return user;
   }
+  // Before which op the value is stored: its user, or, if it can be transposed beside the block's first product, the
+  // wait for that.
+  static Op* store_point(const Value* v, Op& dot) {
+    Op* user = user_of(v, dot);
+    if (!is_place_read(v)) return user;
+    Op* beside = product_before(*user);
+    return beside && comes_with(*v->def, *beside) ? beside : user;
+  }
   // Before which op the value has its place: where a loop moves it, before the loop. Other places begin where they are
   // stored, so that dots of one iteration that follow each other share memory.
-  Op* begin_of(const Value* v, Op& dot) const { return moves(v, dot) ? dot.parent->parent : user_of(v, dot); }
+  Op* begin_of(const Value* v, Op& dot) const { return moves(v, dot) ? dot.parent->parent : store_point(v, dot); }
 
   void store(const Tile& tile, Op& dot) {
     Value* value = tile.first;
-    Op* user = user_of(value, dot);
-    Builder outside = before(*begin_of(value, dot), dot.loc);
-    Value* place = room_.alloc(outside, value->type, moves(value, dot), tile.second);
-    Op* store = nullptr;
+    Op* point = store_point(value, dot);
     if (is_place_read(value)) {
-      Op* beside = product_before(*user);
-      Builder here = before(beside && bring_up(*value->def, *beside) ? *beside : *user, dot.loc);
-      store = here.create(Opcode::SharedTranspose, {value->def->operand(0), place});
-    } else {
-      Builder here = before(*user, dot.loc);
-      store = here.create(Opcode::SharedStore, {value, place});
+      const std::vector<Op*> with = *comes_with(*value->def, *point);
+      for (Op* op : with) move_before(*op, *point);
     }
+    Builder outside = before(*begin_of(value, dot), dot.loc), here = before(*point, dot.loc);
+    Value* place = room_.alloc(outside, value->type, moves(value, dot), tile.second);
+    Op* store = is_place_read(value) ? here.create(Opcode::SharedTranspose, {value->def->operand(0), place})
+                                     : here.create(Opcode::SharedStore, {value, place});
     places_[tile] = {place, store};
   }
 
@@ -406,9 +411,9 @@ class ProductStager {
     return nullptr;
   }
 
-  // Moves what brings a tile into the place that is read ahead of `where`, with what that is computed from; false, with
-  // nothing moved, where more than computations would come with it.
-  static bool bring_up(Op& read, Op& where) {
+  // What moves ahead of `where` if a tile is to be in its place by then: ops that bring it into the place that is read,
+  // and that it is computed from, in their order. Nothing where more than computations would come with it.
+  static std::optional<std::vector<Op*>> comes_with(Op& read, Op& where) {
     Block& block = *where.parent;
     std::vector<Op*> later;  // from `where` to the read
     bool behind = false, reached = false;
@@ -417,21 +422,20 @@ class ProductStager {
       if (behind) later.push_back(op.get());
       if (reached = op.get() == &read; reached) break;
     }
-    if (!reached) return false;
-    if (!behind) return true;  // it is there already
+    if (!reached) return std::nullopt;
+    if (!behind) return std::vector<Op*>();  // it is there already
     // The copy, its commit, the wait and the read follow one another.
-    if (later.size() < 5 || later[later.size() - 4]->opcode != Opcode::AsyncCopy) return false;
+    if (later.size() < 5 || later[later.size() - 4]->opcode != Opcode::AsyncCopy) return std::nullopt;
     std::unordered_set<const Op*> comes(later.end() - 4, later.end());
     for (size_t i = later.size(); i-- > 0;) {
       if (!comes.contains(later[i])) continue;
       const bool is_copy = i + 4 >= later.size();
-      if (!is_copy && (!later[i]->has(Pure) || !later[i]->regions.empty() || later[i] == &where)) return false;
+      if (!is_copy && (!later[i]->has(Pure) || !later[i]->regions.empty() || later[i] == &where)) return std::nullopt;
       for (const Value* v : later[i]->operands)
         if (v && v->def && std::find(later.begin(), later.end(), v->def) != later.end()) comes.insert(v->def);
     }
-    for (Op* op : later)
-      if (comes.contains(op)) move_before(*op, where);
-    return true;
+    std::erase_if(later, [&](const Op* op) { return !comes.contains(op); });
+    return later;
   }
 
   void start(Op& dot) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/passes/pass_manager.h"
 #include "dsl/tegula.h"
 #include "tests/codegen/lower/dot_support.h"
 #include "tests/devices.h"
@@ -30,6 +31,17 @@ def chain(d, h, k, out, n, K: tl.constexpr, BT: tl.constexpr):
         tl.store(d + t[:, None] * K + j[None, :], tl.dot(b_k, tl.trans(x.to(b_k.dtype))))
         s = s - tl.dot(tl.dot(s.to(b_k.dtype), tl.trans(b_k)).to(b_k.dtype), b_k)
         s -= tl.dot(tl.trans(b_d).to(b_k.dtype), b_k)
+
+@triton.jit
+def of_bytes(x, y, out, n):
+    i, j = tl.arange(0, 64)[:, None], tl.arange(0, 64)[None, :]
+    s = tl.zeros((64, 64), tl.int32)
+    t = tl.zeros((64, 64), tl.int32)
+    for c in range(n):
+        b_x = tl.load(x + (c * 64 + i) * 64 + j) * 2
+        s = tl.dot(tl.trans(b_x), b_x ^ 1, s)
+        t = tl.dot(tl.trans(tl.load(y + (c * 64 + i) * 64 + j)), tl.trans(b_x), t)
+    tl.store(out + i * 64 + j, s + t)
 )";
 
 TEST(Room, OperandsThatAreStoredShareItBeforeProductsMultiplyFromRegisters) {
@@ -62,6 +74,23 @@ TEST(Room, WhatALaterProductStoresIsThereForAnEarlierOne) {
     const auto [expected_d, expected_out] = products(1);
     EXPECT_LE(relative_error(new_d, numbers(expected_d)), 1e-2) << device->info().name;
     EXPECT_LE(relative_error(out, numbers(expected_out)), 1e-2) << device->info().name;
+  }
+}
+
+// Bytes that are transposed beside the loop's first product have their place by then, with whatever room there is.
+TEST(Room, BytesAreTransposedIntoAPlaceThatIsThere) {
+  constexpr int64_t kKilobyte = 1024, kMost = 64;
+  const Program program = Program::parse(kKernel, "room.py");
+  std::vector<ArgType> types(3, {.elem = Elem::I8, .pointer = true, .divisible_by = 16});
+  types[2].elem = Elem::I32;
+  types.push_back({.elem = Elem::I32});
+  for (int64_t kilobytes = 1; kilobytes <= kMost; ++kilobytes) {
+    auto func = program.kernel("of_bytes").tile_func(types, {.num_warps = 4, .num_stages = 2});
+    Target target = *find_target("sm_90a");
+    target.shared_per_program = kilobytes * kKilobyte;
+    Diagnostics diags;
+    PassContext context{target, diags};
+    EXPECT_TRUE(run_passes(*func, context)) << kilobytes << " KB: " << diags.render();
   }
 }
 
