@@ -272,9 +272,9 @@ def main():
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--count", type=int)
     parser.add_argument("--first", type=int, help="the first kernel's number; else one that follows from the time")
-    parser.add_argument("--only", choices=["product-loops", "product-nests", "expressions"],
+    parser.add_argument("--only", choices=["product-loops", "product-nests", "product-chains", "expressions"],
                         help="of these numbers, kernels that are one loop of products, matrix products as people write them, "
-                        "or many elementwise expressions")
+                        "one loop of several products, or many elementwise expressions")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--reduced", type=int, default=REDUCED, help="how many findings are made smaller")
     parser.add_argument("--show", type=int, metavar="NUMBER")

@@ -5,6 +5,7 @@ import math
 import random
 
 from addresses import Addresses
+from chains import ProductChain
 from expressions import Expressions
 from formats import ScaledProducts
 from memory import BITS, FLOAT8, FLOATS, INTEGERS, Memory
@@ -487,14 +488,21 @@ def is_expressions(seed):
     return not (is_product_loop(seed) or is_product_nest(seed)) and random.Random(f"expressions of {seed}").random() < .1
 
 
+def is_product_chain(seed):
+    """Whether the kernel is one loop of several products."""
+    others = is_product_loop(seed) or is_product_nest(seed) or is_expressions(seed)
+    return not others and random.Random(f"chain of {seed}").random() < .06
+
+
 def walks(seed):
-    """Whether a kernel that is neither has loops through memory among its statements."""
+    """Whether a kernel of no such form has loops through memory among its statements."""
     return random.Random(f"walks of {seed}").random() < .4
 
 
 def is_plain(seed):
     """Whether all of the kernel's statements have a form in C++, where no loop is left."""
-    return not (is_product_loop(seed) or is_product_nest(seed) or is_expressions(seed) or walks(seed))
+    return not (is_product_loop(seed) or is_product_nest(seed) or is_expressions(seed) or is_product_chain(seed) or
+                walks(seed))
 
 
 def further_options(seed):
@@ -532,6 +540,21 @@ def nest_case(seed):
     }
 
 
+def chain_case(seed):
+    kernel = ProductChain(seed)
+    return {
+        "text": kernel.write(),
+        "arrays": kernel.arrays,
+        "numbers": kernel.numbers,
+        "programs": kernel.programs,
+        "num_warps": kernel.warps,
+        "num_stages": kernel.pick(1, 2, 2, 3, 3, 4),
+        "maxnreg": 0,
+        "num_ctas": 1,
+        "options": further_options(seed)
+    }
+
+
 def expressions_case(seed):
     kernel = Expressions(seed)
     return {
@@ -547,7 +570,7 @@ def expressions_case(seed):
     }
 
 
-FORMS = {"product-loops": is_product_loop, "product-nests": is_product_nest, "expressions": is_expressions}
+FORMS = {"product-loops": is_product_loop, "product-nests": is_product_nest, "product-chains": is_product_chain, "expressions": is_expressions}
 
 
 def case(seed):
@@ -557,6 +580,8 @@ def case(seed):
         return nest_case(seed)
     if is_expressions(seed):
         return expressions_case(seed)
+    if is_product_chain(seed):
+        return chain_case(seed)
     loop = is_product_loop(seed)
     kernel = ProductLoop(seed) if loop else Kernel(seed)
     text = kernel.write()

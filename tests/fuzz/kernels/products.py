@@ -1,21 +1,19 @@
 """Kernels that are one loop of products, as matrix products and attention are: operands that are copied, computed or stored ahead,
 pages of a table, stores in the loop, grids of several axes."""
 
-from memory import BITS, FLOAT8, Memory
+from memory import BITS, FLOAT8
+from product_tiles import ProductTiles
 
 MOST_WORK = 1 << 22  # multiplications of a launch
 GRIDS = [(1, 1, 1), (2, 1, 1), (3, 1, 1), (5, 1, 1), (2, 2, 1), (3, 2, 1), (1, 2, 2), (2, 1, 3), (2, 2, 2)]
 
 
-class ProductLoop(Memory):
+class ProductLoop(ProductTiles):
     """A kernel being written."""
-
-    program = "x"
 
     def __init__(self, seed):
         super().__init__(seed)
-        self.lines, self.ahead, self.inside, self.numbers = [], [], [], {}
-        self.behind, self.strides = [], {}
+        self.lines = []
         self.plain = self.chance(.6)  # operands that warps of their own may copy
         self.crowded = not self.plain and self.chance(.5)  # computed from more than shared memory holds far ahead
         self.kind = self.pick("float16", "float16", "float16", "bfloat16", "bfloat16", "float32", "int8", "float8e4nv")
@@ -42,51 +40,7 @@ class ProductLoop(Memory):
         x, y, z = self.grid
         return x * y * z
 
-    # ---- Tiles in memory
-
-    def stride(self, least):
-        """A parameter that is the distance of rows: mostly a multiple of 16."""
-        value = (least + 15) // 16 * 16 + (self.pick(0, 0, 0, 16, 32, 1, 8) if not self.aligned else self.pick(0, 0, 16))
-        name = f"s{value}"
-        self.numbers[name] = value
-        return name
-
-    def matrix(self, name, type_, rows, cols, fill="small"):
-        """An array that holds rows of so many elements, and the distance of its rows."""
-        if name not in self.arrays:
-            self.strides[name] = self.stride(cols)
-            self.array(name, type_, max(1, rows) * self.numbers[self.strides[name]] + 16, fill)
-            self.arrays[name]["offset"] = self.pick(0, 0, 0, 0, 0, 0, 1, 8) if not self.aligned else 0
-        return name, self.strides[name]
-
-    def loaded(self, name, type_, shape, rows, cols, row, col, limit=None, axis=1):
-        """The text of a load of the tile at [row, col] of a matrix of rows x cols, where the mask ends along an axis with
-        `limit`. What stands ahead of the loop is written there."""
-        array, stride = self.matrix(name, type_, rows, cols)
-        r, c = self.along(shape, 0), self.along(shape, 1)
-        bytes_ = BITS[type_] // 8
-        if self.chance(.15) and shape[1] * bytes_ >= 16 and self.numbers[stride] * bytes_ % 16 == 0 and type_ not in FLOAT8:
-            self.arrays[array]["offset"] = 0
-            extents = [rows, cols] if limit is None else [rows, limit] if axis else [limit, cols]
-            self.ahead.append(f"d_{name} = tl.make_tensor_descriptor({array}, [{extents[0]}, {extents[1]}], [{stride}, 1], "
-                              f"{list(shape)})")
-            return f"d_{name}.load([{row}, {col}])"
-        mask, other = "", ""
-        if limit is not None:
-            mask = f", mask={f'({col} + {c})' if axis else f'({row} + {r})'} < {limit}"
-            other = self.pick(", other=0", ", other=0", ", other=1")
-        if self.chance(.1):
-            mask += f"{' & ' if mask else ', mask='}({r} < {self.pick(shape[0] // 2, shape[0] - 1)})"
-            other = other or ", other=0"
-        return f"tl.load({array} + ({row} + {r}) * {stride} + ({col} + {c}){mask}{other})"
-
     # ---- Operands
-
-    def limited(self, value, type_=None):
-        """Keeps numbers small, so that they are exact."""
-        if (type_ or self.kind) == "int8":
-            return f"(({value}) & 7).to(tl.int8)"
-        return f"tl.minimum(tl.maximum({value}, -4), 4).to(tl.{type_ or self.kind})"
 
     def computed(self, value, shape, gate):
         """The operand, computed from what is loaded; `gate` loads a tile of floats of its shape."""
