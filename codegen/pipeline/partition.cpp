@@ -291,7 +291,11 @@ Division Partition::divide(Op& loop, const LoopSchedule& schedule, int64_t wante
   MovedAllocs allocs(schedule.copies, *nest.front());
   for (Fill& fill : fills) fill.empty_at_first = !uses_shared_ahead(*nest.front());
   const int64_t slots = make_room(nest, schedule, fills, wanted, bulk, in_turns);
-  const char* why_not = slots < 2 ? "no two slots of what it copies fit shared memory"
+  // Threads tell that a copy is over when they have issued the next one, and a sum in flight holds its slot until the
+  // next product has begun: with two slots each would wait for the other.
+  const int64_t least = !bulk && schedule.keeps_sums() ? 3 : 2;
+  const char* why_not = slots < least ? least == 3 ? "no three slots of what it copies fit shared memory"
+                                                   : "no two slots of what it copies fit shared memory"
                         : option < 2 && !pays(loop, schedule, slots, bulk) ? "it does not pay"
                         : !nest_.add(nest, fills, slots, nullptr)
                             ? "what it copies does not follow from parameters and the loops' iterations"

@@ -42,6 +42,15 @@ def of_bytes(x, y, out, n):
         s = tl.dot(tl.trans(b_x), b_x ^ 1, s)
         t = tl.dot(tl.trans(tl.load(y + (c * 64 + i) * 64 + j)), tl.trans(b_x), t)
     tl.store(out + i * 64 + j, s + t)
+
+@triton.jit
+def indexed(x, y, out, n):
+    i, j, k = tl.arange(0, 128)[:, None], tl.arange(0, 64)[:, None], tl.arange(0, 128)[None, :]
+    s = tl.zeros((128, 64), tl.float32)
+    for c in range(n):
+        b_y = tl.load(y + (c * 64 + (j ^ 5)) * 128 + k)
+        s += tl.dot(tl.load(x + (c * 128 + i) * 128 + k), tl.trans(b_y))
+    tl.store(out + i * 64 + tl.arange(0, 64)[None, :], s)
 )";
 
 TEST(Room, OperandsThatAreStoredShareItBeforeProductsMultiplyFromRegisters) {
@@ -91,6 +100,23 @@ TEST(Room, BytesAreTransposedIntoAPlaceThatIsThere) {
     Diagnostics diags;
     PassContext context{target, diags};
     EXPECT_TRUE(run_passes(*func, context)) << kilobytes << " KB: " << diags.render();
+  }
+}
+
+// Warps of their own copy by threads, and there is room for two slots.
+TEST(Room, CopyingWarpsAndSumsInFlightDoNotWaitForEachOther) {
+  constexpr int kBlocks = 3;
+  Kernel kernel = Program::parse(kKernel, "room.py").kernel("indexed");
+  const std::vector<float> x = random_values<float>(kBlocks * 128 * 128, 1);
+  const std::vector<float> y = random_values<float>(kBlocks * 64 * 128, 2);
+  for (auto& device : gpu_or_emulators({{.target = "sm_90a"}})) {
+    auto products = [&](int warp_specialize) {
+      Buffer buffer_x(*device, x), buffer_y(*device, y), out(*device, 128 * 64 * sizeof(float));
+      kernel.launch(*device, {1}, {.num_warps = 8, .num_stages = 2, .warp_specialize = warp_specialize},
+                    buffer_x.as<float>(), buffer_y.as<float>(), out.as<float>(), kBlocks);
+      return out.download<float>();
+    };
+    EXPECT_EQ(products(2), products(1)) << device->info().name;
   }
 }
 
