@@ -105,6 +105,8 @@ void share(const llvm::Loop& loop, std::vector<Pointer>& pointers) {
     llvm::Value* now = carried;
     for (auto [distance, unit] : p.distances) now = b.CreateGEP(unit, now, distance);
     p.phi->replaceAllUsesWith(now);
+  }
+  for (const Pointer& p : pointers) {  // which may stand where the code above was added
     p.phi->eraseFromParent();
     if (p.next->use_empty()) p.next->eraseFromParent();
   }

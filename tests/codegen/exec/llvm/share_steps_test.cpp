@@ -23,9 +23,9 @@ def sums(out_ptr, x_ptr, first, step, count, row_stride, col_stride):
     mirrored = x_ptr + first + (31 - rows)[:, None] * row_stride + (31 - cols)[None, :] * col_stride
     acc = tl.zeros([32, 32], dtype=tl.float32)
     for _ in range(count):
+        next_x, next_mirrored = x + step, mirrored + step
         acc += tl.load(x) + 2 * tl.load(mirrored)
-        x += step
-        mirrored += step
+        x, mirrored = next_x, next_mirrored
     tl.store(out_ptr + rows[:, None] * 32 + cols[None, :], acc)
 )";
 
