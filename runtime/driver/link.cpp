@@ -89,6 +89,7 @@ void read_link_log(std::string_view log, Linked& linked) {
     if (line.find("Used ") != line.npos)
       linked.registers = std::max(linked.registers, number_before(line, " registers"));
     linked.spill_bytes = std::max(linked.spill_bytes, number_before(line, " bytes spill stores"));
+    linked.stack_bytes = std::max(linked.stack_bytes, number_before(line, " bytes stack frame"));
     log.remove_prefix(std::min(end + 1, log.size()));
   }
 }
@@ -187,7 +188,8 @@ Linked link_and_ask(const Driver& driver, const std::string& ptx, std::string_vi
     if (known < 0) driver.call(driver.func_get_attribute, &known, which, function);
   };
   ask(FunctionAttribute::NumRegs, linked.registers);
-  ask(FunctionAttribute::LocalSizeBytes, linked.spill_bytes);
+  ask(FunctionAttribute::LocalSizeBytes, linked.stack_bytes);
+  if (linked.spill_bytes < 0) linked.spill_bytes = linked.stack_bytes;
   return linked;
 }
 
@@ -217,8 +219,10 @@ Linked link_ptx_for(const Multiprocessor& on, const Driver& driver, const std::s
   const bool products = multiplies(ptx);
   if (bounds_registers(ptx) || ptx.size() > kLongText || (products && on.threads < kThreadsOfWarpgroup))
     return link_ptx(driver, ptx, kernel);
-  // How many registers a spilled word wants: words that are not needed at the same time share one.
-  const double registers_of_word = products ? 0.4 : 0.6;
+  // How many registers a word of the stack wants: rather too few, which takes a link more, than too many, which takes
+  // programs. Stores of spilled words tell less: words that are not needed at the same time are stored to the same
+  // place, and code in the driver's cache does not tell of them.
+  constexpr double kRegistersOfWord = 0.4;
   int64_t programs = products ? std::min(on.programs, on.programs_with(kFewestOfProducts)) : on.programs;
   while (programs > 1) {
     const std::optional<Linked> tried =
@@ -226,7 +230,7 @@ Linked link_ptx_for(const Multiprocessor& on, const Driver& driver, const std::s
     if (tried && tried->spill_bytes <= 0) return *tried;
     --programs;
     if (!tried) continue;
-    const double more = registers_of_word * tried->spill_bytes / kWordBytes;
+    const double more = kRegistersOfWord * tried->stack_bytes / kWordBytes;
     programs = std::min(programs, on.programs_with(tried->registers + int(more)));
   }
   return link_ptx(driver, ptx, kernel);

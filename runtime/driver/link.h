@@ -15,6 +15,7 @@ struct Linked {
   std::string log;             ///< the compiler's verbose report, warnings included
   int registers = -1;          ///< per thread, the most of any function in the report; -1: the report does not say
   int spill_bytes = -1;        ///< bytes of spill stores a thread; -1: the report does not say
+  int stack_bytes = -1;        ///< bytes of the stack of a thread, where spilled words lie; -1: the report does not say
 };
 
 /// Compiles `ptx` for the GPU of the current context. `kernel` names it in errors. `programs`: as many must have

@@ -42,9 +42,10 @@ class DriverTest : public testing::Test {
                                    .warm_assembler = false, .assembler_library = "", .on_assembled = {}}) {
     return open_cuda_device(Driver::from(fake::lookup), 0, options);
   }
-  /// What the linker says of a kernel.
-  static std::string report(int spilled, int registers) {
-    return fmt::format("info    : {} bytes spill stores\ninfo    : Used {} registers\n", spilled, registers);
+  /// What the linker says of a kernel that stores each spilled word twice.
+  static std::string report(int stack, int registers) {
+    return fmt::format("info    : {} bytes stack frame, {} bytes spill stores\ninfo    : Used {} registers\n", stack,
+                       2 * stack, registers);
   }
   int count(const char* symbol) { return driver_.count(symbol); }
 

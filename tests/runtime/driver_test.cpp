@@ -189,9 +189,12 @@ TEST_F(DriverTest, AsManyProgramsRunAsFitWithoutSpills) {
   for (int programs = 2; programs <= 8; ++programs)
     driver_.bounded_logs[fmt::format(".minnctapersm {}\n", programs)] = report(4000, 32);
   EXPECT_EQ(device->load(image)->image().registers, 80);
-  // Reports may be silent: then the code that is loaded tells.
+  // Reports may be silent: then the code that is loaded tells, from which follow as many programs.
   driver_.bounded_logs[".minnctapersm 8\n"] = "info    : 0 bytes gmem\n";
-  driver_.registers = 32, driver_.local_bytes = 0;
+  driver_.bounded_logs[".minnctapersm 5\n"] = report(0, 48);
+  driver_.registers = 32, driver_.local_bytes = 100;
+  EXPECT_EQ(device->load(image)->image().registers, 48);
+  driver_.local_bytes = 0;
   EXPECT_EQ(device->load(image)->image().registers, 32);
   EXPECT_NE(driver_.linked_ptx.find(".minnctapersm 8\n"), std::string::npos);
   driver_.bounded_logs.clear();
