@@ -25,6 +25,8 @@ Span span_of_uses(const Block& body, const Value* place) {
   walk(body, [&](const Op& op) {
     if (op.opcode == Opcode::MmaWait) waits[op.operand(0)] = &op;
   });
+  std::unordered_map<const Op*, size_t> order;
+  for (const auto& op : body.ops) order.emplace(op.get(), order.size());
   Span span{nullptr, nullptr};
   walk(body, [&](const Op& op) {
     if (op.opcode == Opcode::AsyncCopy || op.opcode == Opcode::BulkCopy) return;
@@ -39,7 +41,8 @@ Span span_of_uses(const Block& body, const Value* place) {
       TEGULA_CHECK(done && done->get(attr::pending) == 0, "a product that its loop does not wait for");
     }
     if (!span.first) span.first = in_body(const_cast<Op*>(&op), body);
-    span.last = in_body(const_cast<Op*>(done), body);
+    Op* last = in_body(const_cast<Op*>(done), body);  // other ops may use the place while a product reads it
+    if (!span.last || order.at(last) > order.at(span.last)) span.last = last;
   });
   TEGULA_CHECK(span.first, "nobody reads what a loop copies");
   return span;

@@ -23,9 +23,10 @@ def sums(out_ptr, x_ptr, first, step, count, row_stride, col_stride):
     mirrored = x_ptr + first + (31 - rows)[:, None] * row_stride + (31 - cols)[None, :] * col_stride
     acc = tl.zeros([32, 32], dtype=tl.float32)
     for _ in range(count):
+        # An iteration begins with steps, in another order than that in which the loop carries the pointers.
         next_x, next_mirrored = x + step, mirrored + step
         acc += tl.load(x) + 2 * tl.load(mirrored)
-        x, mirrored = next_x, next_mirrored
+        mirrored, x = next_mirrored, next_x
     tl.store(out_ptr + rows[:, None] * 32 + cols[None, :], acc)
 )";
 
