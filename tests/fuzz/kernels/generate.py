@@ -525,14 +525,21 @@ def further_options(seed):
     }
 
 
-def nest_case(seed):
-    kernel = ProductNest(seed)
+def written(kernel):
+    """What a case says of a kernel, which is written first: its launch is picked behind that."""
     return {
         "text": kernel.write(),
         "arrays": kernel.arrays,
         "numbers": kernel.numbers,
         "programs": kernel.programs,
         "num_warps": kernel.warps,
+    }
+
+
+def nest_case(seed):
+    kernel = ProductNest(seed)
+    return {
+        **written(kernel),
         "num_stages": kernel.pick(1, 2, 2, 3, 3, 4, 5, 6, 7),
         "maxnreg": kernel.pick(0, 0, 0, 0, 96),
         "num_ctas": kernel.pick(1, 1, 1, 1, 1, 2) if not kernel.batched else kernel.pick(1, kernel.batch),
@@ -543,11 +550,7 @@ def nest_case(seed):
 def chain_case(seed):
     kernel = ProductChain(seed)
     return {
-        "text": kernel.write(),
-        "arrays": kernel.arrays,
-        "numbers": kernel.numbers,
-        "programs": kernel.programs,
-        "num_warps": kernel.warps,
+        **written(kernel),
         "num_stages": kernel.pick(1, 2, 2, 3, 3, 4),
         "maxnreg": 0,
         "num_ctas": 1,

@@ -36,14 +36,15 @@ Bits shuffle(Bits value, uint32_t place, Source source) {
   return Bits(x.value[source(lane) % kLanes]);
 }
 
-/// The 8x8 matrices of 16-bit elements whose rows the lanes' addresses name: matrix i by lanes 8i .. 8i+7. Lane l gets
-/// elements (l / 4, l % 4 * 2 + {0, 1}) of each, transposed those of the transposed matrix.
+/// Row and column of the element 0 or 1 that a lane holds of a matrix.
 template <bool transposed>
 std::pair<uint32_t, uint32_t> element_of(uint32_t lane, uint32_t which) {
   const uint32_t row = lane / 4, column = lane % 4 * 2 + which;
   return transposed ? std::pair(column, row) : std::pair(row, column);
 }
 
+/// The 8x8 matrices of 16-bit elements whose rows the lanes' addresses name: matrix i by lanes 8i .. 8i+7. Lane l gets
+/// elements (l / 4, l % 4 * 2 + {0, 1}) of each, transposed those of the transposed matrix.
 template <int matrices, bool transposed>
 void load_matrices(uint32_t* result, uint32_t address, uint32_t site, uint32_t place) {
   Worker& worker = *this_worker;

@@ -7,8 +7,8 @@
 
 namespace tegula::emulator {
 
-/// The bit of reads of memory that nobody has written; the others number those of the cluster. Without it: of warnings
-/// (taint_of() in fault.h).
+/// The bit of reads of memory that nobody has written; the other bits number the reads of a cluster. Taints without it
+/// are those of warnings (taint_of() in fault.h).
 inline constexpr uint32_t kUnwrittenTaint = 1u << 31;
 
 /// Of an access of a thread, by its bytes.
