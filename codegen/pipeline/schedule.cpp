@@ -61,21 +61,25 @@ LoopSchedule schedule_of(const Op& loop) {
       out.copies.push_back(load);
   out.indices = take_indices(out.loads, out.copies);
   std::vector<Op*> products;
-  size_t copied = 0;  // that products may read
-  bool transposes = false;
+  size_t copied = 0;     // that products may read
+  bool refills = false;  // a place of one slot, in each iteration
   for (auto& op : body.ops) {
     copied += op->opcode == Opcode::AsyncCopy && uses[op->operand(1)] > 1;
-    if (op->opcode == Opcode::SharedStore && alloc_of(op->operand(1))->parent != &body) out.stores.push_back(op.get());
-    transposes |= op->opcode == Opcode::SharedTranspose;
+    if (op->opcode == Opcode::SharedStore) {
+      const bool is_of_iteration = alloc_of(op->operand(1))->parent == &body;
+      refills |= is_of_iteration;
+      if (!is_of_iteration) out.stores.push_back(op.get());
+    }
+    refills |= op->opcode == Opcode::SharedTranspose;
     if (is_product(*op)) products.push_back(op.get());
   }
   int all = 0;
   walk(body, [&](const Op& op) { all += is_product(op); });
   if (products.empty() || products[0]->opcode != Opcode::MmaStart) return out;
   out.product = products[0];
-  // A copy that does not run ahead takes its place's only slot again, which no product may read then; so does what is
-  // transposed into a place.
-  const bool sums_up = all == 1 && is_sum_of_loop(*products[0]) && copied == out.copies.size() && !transposes;
+  // A copy that does not run ahead takes its place's only slot again, which no product may read then; so do a store to
+  // a place of the iteration's own and what is transposed into a place.
+  const bool sums_up = all == 1 && is_sum_of_loop(*products[0]) && copied == out.copies.size() && !refills;
   // An iteration computes its fragments in the registers of the one before, which no product may read then.
   const Value* a = products[0]->operand(0);
   out.has_fragments = sums_up && !a->type.is_place() && a->def && a->def->parent == &body;

@@ -51,6 +51,17 @@ def indexed(x, y, out, n):
         b_y = tl.load(y + (c * 64 + (j ^ 5)) * 128 + k)
         s += tl.dot(tl.load(x + (c * 128 + i) * 128 + k), tl.trans(b_y))
     tl.store(out + i * 64 + tl.arange(0, 64)[None, :], s)
+
+@triton.jit
+def in_rows(x, y, out, n):
+    i, j, k = tl.arange(0, 64)[:, None], tl.arange(0, 32)[None, :], tl.arange(0, 64)
+    s = tl.zeros((64, 32), tl.float32)
+    t = tl.zeros((64, 32), tl.float32)
+    for c in range(n):
+        b_y = tl.load(y + (c * 64 + k[:, None]) * 32 + j)
+        t += b_y
+        s = tl.dot(tl.load(x + i * 1024 + c * 64 + k[None, :]), b_y, s)
+    tl.store(out + i * 32 + j, s + t)
 )";
 
 TEST(Room, OperandsThatAreStoredShareItBeforeProductsMultiplyFromRegisters) {
@@ -86,21 +97,41 @@ TEST(Room, WhatALaterProductStoresIsThereForAnEarlierOne) {
   }
 }
 
-// Bytes that are transposed beside the loop's first product have their place by then, with whatever room there is.
-TEST(Room, BytesAreTransposedIntoAPlaceThatIsThere) {
-  constexpr int64_t kKilobyte = 1024, kMost = 64;
+// Runs the passes for a program that may have 1, 2, ... KB of shared memory.
+void compile_in_any_room(const char* kernel, const std::vector<ArgType>& types, const LaunchOptions& options,
+                         int64_t most_kilobytes) {
+  constexpr int64_t kKilobyte = 1024;
   const Program program = Program::parse(kKernel, "room.py");
-  std::vector<ArgType> types(3, {.elem = Elem::I8, .pointer = true, .divisible_by = 16});
-  types[2].elem = Elem::I32;
-  types.push_back({.elem = Elem::I32});
-  for (int64_t kilobytes = 1; kilobytes <= kMost; ++kilobytes) {
-    auto func = program.kernel("of_bytes").tile_func(types, {.num_warps = 4, .num_stages = 2});
+  for (int64_t kilobytes = 1; kilobytes <= most_kilobytes; ++kilobytes) {
+    SCOPED_TRACE(std::to_string(kilobytes) + " KB");
+    auto func = program.kernel(kernel).tile_func(types, options);
     Target target = *find_target("sm_90a");
     target.shared_per_program = kilobytes * kKilobyte;
     Diagnostics diags;
     PassContext context{target, diags};
-    EXPECT_TRUE(run_passes(*func, context)) << kilobytes << " KB: " << diags.render();
+    EXPECT_TRUE(run_passes(*func, context)) << diags.render();
   }
+}
+
+// Bytes that are transposed beside the loop's first product have their place by then, with whatever room there is.
+TEST(Room, BytesAreTransposedIntoAPlaceThatIsThere) {
+  std::vector<ArgType> types(3, {.elem = Elem::I8, .pointer = true, .divisible_by = 16});
+  types[2].elem = Elem::I32;
+  types.push_back({.elem = Elem::I32});
+  compile_in_any_room("of_bytes", types, {.num_warps = 4, .num_stages = 2}, 64);
+}
+
+// The only product of a loop has an operand in a place of one slot, where there is room for no second one: the product
+// is over when the next iteration fills it.
+TEST(Room, APlaceOfOneSlotIsNotFilledWhileAProductReadsIt) {
+  std::vector<ArgType> types(3, {.elem = Elem::F32, .pointer = true, .divisible_by = 16});
+  types.push_back({.elem = Elem::I32});
+  for (int num_stages : {2, 3})
+    for (int warp_specialize : {1, 2}) {
+      SCOPED_TRACE(std::to_string(num_stages) + " stages, warp_specialize " + std::to_string(warp_specialize));
+      compile_in_any_room("in_rows", types,
+                          {.num_warps = 4, .num_stages = num_stages, .warp_specialize = warp_specialize}, 64);
+    }
 }
 
 // Warps of their own copy by threads, and there is room for two slots.
