@@ -51,7 +51,8 @@ void for_words(size_t from, size_t to, const See& see) {
 void WrittenAllocation::mark(uint64_t address, size_t bytes) {
   const size_t from = address - begin_;
   for_words(from, std::min<size_t>(from + bytes, bytes_), [&](size_t word, uint64_t mask) {
-    written_[word].fetch_or(mask, std::memory_order_relaxed);
+    if ((written_[word].load(std::memory_order_relaxed) & mask) != mask)  // cheaper than to store what stands there
+      written_[word].fetch_or(mask, std::memory_order_relaxed);
     return true;
   });
 }
@@ -75,12 +76,13 @@ void WrittenBytes::free(uint64_t begin) {
   allocations_.erase(begin);
 }
 
-std::shared_ptr<WrittenAllocation> WrittenBytes::find(uint64_t address) const {
+std::shared_ptr<WrittenAllocation> WrittenBytes::find(uint64_t address, Range* beside) const {
   std::lock_guard lock(mutex_);
-  auto after = allocations_.upper_bound(address);
-  if (after == allocations_.begin()) return nullptr;
-  const auto& found = std::prev(after)->second;
-  return found->contains(address) ? found : nullptr;
+  const auto after = allocations_.upper_bound(address);
+  const auto* before = after == allocations_.begin() ? nullptr : &std::prev(after)->second;
+  if (before && (*before)->contains(address)) return *before;
+  if (beside) *beside = {before ? (*before)->end() : 0, after == allocations_.end() ? UINT64_MAX : after->first};
+  return nullptr;
 }
 
 void WrittenBytes::mark(uint64_t address, size_t bytes) {

@@ -34,6 +34,7 @@ class WrittenAllocation {
       : begin_(begin), bytes_(bytes), written_(std::make_unique<std::atomic<uint64_t>[]>((bytes + 63) / 64)) {}
 
   bool contains(uint64_t address) const { return address - begin_ < bytes_; }
+  uint64_t end() const { return begin_ + bytes_; }
   /// Bytes behind the allocation's end do not count.
   void mark(uint64_t address, size_t bytes);
   bool all_written(uint64_t address, size_t bytes) const;
@@ -50,8 +51,9 @@ class WrittenBytes {
   void allocate(uint64_t begin, size_t bytes);
   void free(uint64_t begin);
   void mark(uint64_t address, size_t bytes);
-  /// Null if the address is of no allocation.
-  std::shared_ptr<WrittenAllocation> find(uint64_t address) const;
+  /// Null if the address is of no allocation; `beside`, if not null, gets the addresses around it that are of none
+  /// then.
+  std::shared_ptr<WrittenAllocation> find(uint64_t address, Range* beside = nullptr) const;
 
  private:
   mutable std::mutex mutex_;

@@ -26,7 +26,7 @@ void Races::begin_next(std::shared_ptr<const StreamLaunch> launch) {
   numbers_.clear();
   released_.clear();
   exact_counters_.clear();
-  for (KnownPage& known : known_pages_) known.written.reset();
+  written_.clear();
 }
 
 void Races::begin(Program& program) {
@@ -45,7 +45,7 @@ void Races::begin(Program& program) {
   SharedCells& shared = shared_[program.shared_base];
   const size_t cells = (launch_->shared_bytes + 3) / 4;
   if (shared.cells.count < cells) {  // what programs before did there is over
-    shared.cells = {cells, {}, {}};
+    shared.cells = {cells, Cells::kLeastBytes, {}, {}};
     shared.written.assign(cells, {});
     shared.copied.clear();
   }
@@ -155,14 +155,21 @@ uint64_t Races::note_sum(uint64_t address, uint32_t old, uint32_t added) {
 
 // ---- Accesses
 
-Races::KnownPage& Races::page(uint64_t number) {
-  KnownPage& known = known_pages_[number % known_pages_.size()];
-  if (known.number != number) {
-    Cells& cells = pages_[number];
-    cells.count = kPageBytes / 4;
-    known = {number, &cells, nullptr};
-  }
-  return known;
+/// Rows of arrays often lie powers of two apart: the upper bits count, too.
+Races::Page& Races::page(uint64_t number) {
+  KnownPage& known = known_pages_[(number ^ number / known_pages_.size()) % known_pages_.size()];
+  if (known.number != number) known = {number, &pages_[number]};
+  return *known.page;
+}
+
+WrittenAllocation* Races::written_at(Page& page, uint64_t address) {
+  if (page.launch == first_id_ && (page.written ? page.written->contains(address) : page.beside.contains(address, 1)))
+    return page.written;
+  page.launch = first_id_;
+  std::shared_ptr<WrittenAllocation> found = launch_->written->find(address, &page.beside);
+  page.written = found.get();
+  if (found && (written_.empty() || written_.back() != found)) written_.push_back(std::move(found));
+  return page.written;
 }
 
 Races::SharedCells& Races::shared_cells(const Program& program) {
@@ -323,16 +330,6 @@ void Races::use_unwritten(Program& program, uint32_t taint) {
     fault = program.cluster->blocks.front()->clocks.unwritten_reads[taint & ~kUnwrittenTaint];
 }
 
-namespace {
-
-/// The bytes of [address, address + count) that lie in the cell that begins at `cell`, as bits.
-uint32_t bytes_of_cell(uint64_t cell, uint64_t address, uint64_t count) {
-  const uint64_t from = std::max(cell, address) - cell, to = std::min(cell + 4, address + count) - cell;
-  return (1u << to) - (1u << from);
-}
-
-}  // namespace
-
 [[gnu::always_inline]] inline void Races::check(Cells& cells, size_t cell, const Access_& now, const Slot& slot,
                                                 uint64_t address, bool same_value) {
   const uint8_t bytes = slot.bytes;
@@ -357,8 +354,9 @@ void Races::access(Cells& cells, size_t first, const Access_& now, uint64_t addr
   slot.access = uint32_t(now.access) & 3;
   slot.strong = now.order.strong;
   slot.program_only = now.order.program_only;
-  for (uint64_t at = address & ~uint64_t(3); at < address + bytes; at += 4, ++first) {
-    slot.bytes = bytes_of_cell(at, address, bytes) & 15;
+  const uint32_t size = cells.bytes;
+  for (uint64_t at = address & -uint64_t(size); at < address + bytes; at += size, ++first) {
+    slot.bytes = (size == Cells::kLeastBytes ? bytes_of_cell(at, address, bytes) : ~0u) & 15;
     check(cells, first, now, slot, at, same_value);
     // A store of what stands there is to others what a read is: whatever changes it must be ordered.
     if (now.access == Access::Read || (now.access == Access::Write && same_value))
@@ -376,9 +374,7 @@ void Races::global(Fiber& fiber, uint64_t address, uint32_t bytes, Access access
   if (order.strong) this->order(program, fiber.thread, address, order, access);
   const Access_ now{program, warp, fiber.thread % kLanes, access, order, where, false};
   const bool same = stored && std::memcmp(reinterpret_cast<const void*>(address), stored, bytes) == 0;
-  auto& written = page(address / kPageBytes).written;
-  if (!written || !written->contains(address)) written = launch_->written->find(address);
-  if (written) {
+  if (WrittenAllocation* written = written_at(page(address / kPageBytes), address)) {
     if (access != Access::Write && !written->all_written(address, bytes)) {
       if (hands_on)
         fiber.loaded = hold_unwritten(now, address, bytes, *written);
@@ -389,7 +385,9 @@ void Races::global(Fiber& fiber, uint64_t address, uint32_t bytes, Access access
   }
   for (uint64_t from = address, end = address + bytes; from < end;) {
     const uint64_t to = std::min(end, from / kPageBytes * kPageBytes + kPageBytes);
-    this->access(*page(from / kPageBytes).cells, from % kPageBytes / 4, now, from, uint32_t(to - from), same);
+    Cells& cells = page(from / kPageBytes).cells;
+    cells.fit(from, to - from);
+    this->access(cells, from % kPageBytes / cells.bytes, now, from, uint32_t(to - from), same);
     from = to;
   }
 }
@@ -491,7 +489,7 @@ std::optional<Fault> Races::transfer(std::shared_ptr<const StreamLaunch> what, s
   return std::nullopt;
 }
 
-const Races::Slot* Races::beside_transfer(const Cells& cells, size_t cell, const Slot& slot) const {
+const Slot* Races::beside_transfer(const Cells& cells, size_t cell, const Slot& slot) const {
   for (int i = 0; i < 2; ++i)
     for (const Slots* slots : {&cells.writes, &cells.reads}) {
       if (slots == &cells.reads && slot.access == uint32_t(Access::Read)) continue;
@@ -503,18 +501,27 @@ const Races::Slot* Races::beside_transfer(const Cells& cells, size_t cell, const
 
 /// What it races with; if it has none, and goes on, it is noted down for launches to come.
 std::optional<Fault> Races::transfer(const Transferred& part, uint32_t id, bool goes_on) {
-  const uint64_t end = part.address + part.bytes;
-  for (uint64_t at = part.address & ~uint64_t(3); at < end; at += 4) {
-    if (!goes_on && !pages_.contains(at / kPageBytes)) {
-      at = at / kPageBytes * kPageBytes + kPageBytes - 4;
-      continue;
-    }
-    Cells& cells = *page(at / kPageBytes).cells;
-    const size_t cell = at % kPageBytes / 4;
+  for (uint64_t from = part.address, end = part.address + part.bytes; from < end;) {
+    const uint64_t to = std::min(end, from / kPageBytes * kPageBytes + kPageBytes);
+    if (goes_on || pages_.contains(from / kPageBytes))
+      if (std::optional<Fault> fault =
+              transfer(page(from / kPageBytes).cells, {from, to - from, part.access}, id, goes_on))
+        return fault;
+    from = to;
+  }
+  return std::nullopt;
+}
+
+/// Within a page.
+std::optional<Fault> Races::transfer(Cells& cells, const Transferred& part, uint32_t id, bool goes_on) {
+  cells.fit(part.address, part.bytes);
+  const uint32_t size = cells.bytes;
+  for (uint64_t at = part.address & -uint64_t(size); at < part.address + part.bytes; at += size) {
+    const size_t cell = at % kPageBytes / size;
     Slot slot;
     slot.program = id;
     slot.lanes = 1;
-    slot.bytes = bytes_of_cell(at, part.address, part.bytes) & 15;
+    slot.bytes = (size == Cells::kLeastBytes ? bytes_of_cell(at, part.address, part.bytes) : ~0u) & 15;
     slot.access = uint32_t(part.access) & 3;
     if (const Slot* before = beside_transfer(cells, cell, slot)) {
       Fault fault = fault_of(*before, at, slot.bytes);

@@ -27,6 +27,8 @@
 
 #include "codegen/exec/emulator/launch/access_taints.h"
 #include "codegen/exec/emulator/launch/fault.h"
+#include "codegen/exec/emulator/launch/memory.h"
+#include "codegen/exec/emulator/races/cells.h"
 #include "codegen/exec/emulator/races/clocks.h"
 
 namespace tegula::emulator {
@@ -115,38 +117,15 @@ class Races {
   static void end_bulk_copies(Program& program, Told& told);
 
  private:
-  /// Accesses of a warp in one of its counts.
-  struct Slot {
-    static constexpr uint32_t kMostSites = 1u << 17;  ///< those past the last one are told as that
-    uint32_t program = 0, clock = 0, lanes = 0;
-    uint32_t site : 17 = 0, warp : 6 = 0;
-    uint32_t mixed : 1 = 0;  ///< each of the lanes read some of the bytes, nothing says which
-    uint32_t bytes : 4 = 0;  ///< of the cell, as bits; 0: an empty slot
-    uint32_t access : 2 = 0, strong : 1 = 0, program_only : 1 = 0;
-  };
-  static_assert(sizeof(Slot) == 16);
-
-  /// Two slots of each of the cells, which are of four bytes. Most cells need one, or none: the other slots are made
-  /// for all cells when the first needs them.
-  class Slots {
-   public:
-    /// Slot `which` of the cell; null if nothing was ever put there.
-    Slot* find(int which, size_t cell) const { return slots_[which] ? &slots_[which][cell] : nullptr; }
-    /// Out of `cells`.
-    Slot& at(int which, size_t cell, size_t cells) {
-      if (!slots_[which]) slots_[which] = std::make_unique<Slot[]>(cells);
-      return slots_[which][cell];
-    }
-    void clear() { slots_ = {}; }
-
-   private:
-    std::array<std::unique_ptr<Slot[]>, 2> slots_;
-  };
-  struct Cells {
-    size_t count = 0;
-    Slots writes, reads;
-  };
   static constexpr uint64_t kPageBytes = 4096;
+  /// Of global memory.
+  struct Page {
+    Cells cells = Cells::of(kPageBytes);
+    uint32_t launch = 0;  ///< the first program of the one that found what follows; 0: none
+    WrittenAllocation* written =
+        nullptr;   ///< what was accessed there last, of which written_ has a part; null: no allocation
+    Range beside;  ///< around what was accessed, if it is of no allocation: where there is none
+  };
   /// Of a program's shared memory.
   struct SharedCells {
     struct Written {
@@ -184,13 +163,11 @@ class Races {
   /// Of these bytes of the cell.
   const Slot* beside_transfer(const Cells& cells, size_t cell, const Slot& slot) const;
   std::optional<Fault> transfer(const Transferred& part, uint32_t id, bool goes_on);
+  std::optional<Fault> transfer(Cells& cells, const Transferred& part, uint32_t id, bool goes_on);
 
-  struct KnownPage {
-    uint64_t number = ~uint64_t(0);
-    Cells* cells = nullptr;
-    std::shared_ptr<WrittenAllocation> written;  ///< what was accessed there last in this launch, if it was allocated
-  };
-  KnownPage& page(uint64_t number);
+  Page& page(uint64_t number);
+  /// The allocation that the address of the page is of; null: it is of none.
+  WrittenAllocation* written_at(Page& page, uint64_t address);
   SharedCells& shared_cells(const Program& program);
   /// The launch of a program that is none of this one's; null where it is sure to be over.
   const EarlierLaunch* beside(uint32_t program) const;
@@ -223,8 +200,14 @@ class Races {
   uint32_t next_id_ = 1, first_id_ = 1;              ///< of programs; the launch's first one
   std::unordered_map<uint32_t, uint64_t> numbers_;   ///< of the launch's programs, by their ids
   std::map<uint32_t, EarlierLaunch> earlier_;        ///< by the first of their programs' ids
-  std::unordered_map<uint64_t, Cells> pages_;
-  std::array<KnownPage, 64> known_pages_;             ///< by the last bits of their numbers
+  std::unordered_map<uint64_t, Page> pages_;
+  struct KnownPage {
+    uint64_t number = ~uint64_t(0);
+    Page* page = nullptr;
+  };
+  std::array<KnownPage, 4096> known_pages_;  ///< by bits of their numbers
+  /// Allocations that pages know of in this launch.
+  std::vector<std::shared_ptr<WrittenAllocation>> written_;
   std::unordered_map<uint32_t, SharedCells> shared_;  ///< by the addresses of programs' shared memory
   uint32_t last_shared_base_ = 0;                     ///< of `last_shared_`
   SharedCells* last_shared_ = nullptr;

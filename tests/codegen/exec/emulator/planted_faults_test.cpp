@@ -104,7 +104,7 @@ void expect_found(const std::string& kind, size_t at_least) {
   tell_planted(all_found, cases.size());
 }
 
-TEST(PlantedFaults, Races) { expect_found("race", 65); }
+TEST(PlantedFaults, Races) { expect_found("race", 67); }
 TEST(PlantedFaults, UnwrittenMemory) { expect_found("unwritten", 35); }
 TEST(PlantedFaults, Bounds) { expect_found("bounds", 27); }
 TEST(PlantedFaults, ProgramsWithoutEnd) { expect_found("endless", 10); }
