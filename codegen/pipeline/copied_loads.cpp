@@ -1,6 +1,7 @@
 #include "codegen/pipeline/copied_loads.h"
 
 #include <algorithm>
+#include <iterator>
 #include <unordered_map>
 
 #include "codegen/analysis/axis_info.h"
@@ -29,13 +30,16 @@ bool is_copyable(const Op& load, const AxisAnalysis& axes) {
 
 }  // namespace
 
-CopiedLoads::CopiedLoads(const Func& func, const Target& target, Op& loop, const std::vector<Op*>& loads) {
-  if (!target.has(Feature::CpAsync) || func.num_ctas() > 1) return;
+std::vector<Op*> CopiedLoads::copyable(const Func& func, const Target& target, const std::vector<Op*>& loads) {
+  if (!target.has(Feature::CpAsync) || func.num_ctas() > 1) return {};
   const AxisAnalysis axes(func);
   std::vector<Op*> copyable;
-  for (Op* load : loads)
-    if (is_copyable(*load, axes)) copyable.push_back(load);
-  for (Op* load : copyable) replace(loop, *load);
+  std::ranges::copy_if(loads, std::back_inserter(copyable), [&](const Op* load) { return is_copyable(*load, axes); });
+  return copyable;
+}
+
+CopiedLoads::CopiedLoads(Op& loop, const std::vector<Op*>& loads) {
+  for (Op* load : loads) replace(loop, *load);
 }
 
 void CopiedLoads::replace(Op& loop, Op& load) {

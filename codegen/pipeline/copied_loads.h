@@ -17,8 +17,11 @@ namespace tegula {
 /// What is read comes in the layout that it is converted to, where it is converted to one alone.
 class CopiedLoads {
  public:
-  /// Of these loads of `loop` those that threads can copy, which are replaced. A small load is left in registers.
-  CopiedLoads(const ir::Func& func, const Target& target, ir::Op& loop, const std::vector<ir::Op*>& loads);
+  /// Those of the loads that threads can copy; small ones are left in registers.
+  static std::vector<ir::Op*> copyable(const ir::Func& func, const Target& target, const std::vector<ir::Op*>& loads);
+
+  /// Replaces these loads of `loop`, all of them copyable().
+  CopiedLoads(ir::Op& loop, const std::vector<ir::Op*>& loads);
 
   /// The copies, in the order of the program.
   const std::vector<ir::Op*>& copies() const { return copies_; }

@@ -160,7 +160,7 @@ class LoopPipeliner {
     constexpr int64_t kMost = 2;  // times what a program alone reads; measured up to here
     auto bytes = [](const std::vector<Op*>& of) {
       int64_t sum = 0;
-      for (const Op* load : of) sum += load->result()->type.num_elements() * load->result()->type.bits() / 8;
+      for (const Op* load : of) sum += bytes_of(load);
       return sum;
     };
     std::vector<Op*> own = loads;
@@ -169,8 +169,8 @@ class LoopPipeliner {
   }
 
   // Has these loads copied to places, if there is room; fewer programs than two that could run at a time must not be
-  // the price. Few slots do.
-  bool copy_loads(LoopSchedule& schedule, const std::vector<Op*>& loads) {
+  // the price. Few slots do. Where not all have room, the largest ones stay loads.
+  bool copy_loads(LoopSchedule& schedule, std::vector<Op*> loads) {
     Stores stores{schedule.copies, later_, true};
     stores.others.insert(stores.others.end(), schedule.stores.begin(), schedule.stores.end());
     constexpr int64_t kPrograms = 2, kBarriers = 1024;
@@ -181,22 +181,30 @@ class LoopPipeliner {
     };
     const int64_t before =
         programs(std::max<int64_t>(1, fit_slots(func_, sizes_, context_.target, stores, stages_ + 1)));
-    copied_loads_.emplace(func_, context_.target, loop_, loads);
-    const std::vector<Op*>& copies = copied_loads_->copies();
-    stores.own.insert(stores.own.end(), copies.begin(), copies.end());
-    int64_t slots = copies.empty() ? 0 : fit_slots(func_, sizes_, context_.target, stores, stages_);
-    if (const auto trips = most_trips(loop_)) slots = std::min(slots, std::max<int64_t>(2, *trips));
-    while (slots > 1 && programs(slots) < before) --slots;
-    if (slots < 2) {
+    loads = CopiedLoads::copyable(func_, context_.target, loads);
+    for (; !loads.empty(); loads.erase(std::ranges::max_element(loads, {}, bytes_of))) {
+      copied_loads_.emplace(loop_, loads);
+      const std::vector<Op*>& copies = copied_loads_->copies();
+      stores.own = schedule.copies;
+      stores.own.insert(stores.own.end(), copies.begin(), copies.end());
+      int64_t slots = fit_slots(func_, sizes_, context_.target, stores, stages_);
+      if (const auto trips = most_trips(loop_)) slots = std::min(slots, std::max<int64_t>(2, *trips));
+      while (slots > 1 && programs(slots) < before) --slots;
+      if (slots >= 2) {
+        copied_loads_->keep();
+        few_slots_ = slots < stages_;
+        stages_ = slots;
+        schedule.copies = std::move(stores.own);
+        return true;
+      }
       copied_loads_->undo();
       copied_loads_.reset();
-      return false;
     }
-    copied_loads_->keep();
-    few_slots_ = slots < stages_;
-    stages_ = slots;
-    schedule.copies = std::move(stores.own);
-    return true;
+    return false;
+  }
+
+  static int64_t bytes_of(const Op* load) {
+    return load->result()->type.num_elements() * load->result()->type.bits() / 8;
   }
 
   // Small loads need not run as far ahead as copies.

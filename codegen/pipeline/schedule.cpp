@@ -54,10 +54,12 @@ LoopSchedule schedule_of(const Op& loop) {
   LoopSchedule out;
   const Block& body = *loop.regions[0];
   auto uses = count_uses(body);
+  // A place within the body is taken anew in each iteration.
+  auto is_outside = [&](const Value* place) { return alloc_of(place)->parent != &body; };
   for (Op* load : loads_ahead(loop))
     if (load->opcode == Opcode::Load)
       out.loads.push_back(load);
-    else if (uses[load->operand(1)] > 1)  // somebody reads what is copied
+    else if (uses[load->operand(1)] > 1 && is_outside(load->operand(1)))  // somebody reads what is copied
       out.copies.push_back(load);
   out.indices = take_indices(out.loads, out.copies);
   std::vector<Op*> products;
@@ -65,12 +67,9 @@ LoopSchedule schedule_of(const Op& loop) {
   bool refills = false;  // a place of one slot, in each iteration
   for (auto& op : body.ops) {
     copied += op->opcode == Opcode::AsyncCopy && uses[op->operand(1)] > 1;
-    if (op->opcode == Opcode::SharedStore) {
-      const bool is_of_iteration = alloc_of(op->operand(1))->parent == &body;
-      refills |= is_of_iteration;
-      if (!is_of_iteration) out.stores.push_back(op.get());
-    }
-    refills |= op->opcode == Opcode::SharedTranspose;
+    if (op->opcode == Opcode::SharedStore && is_outside(op->operand(1))) out.stores.push_back(op.get());
+    refills |=
+        op->opcode == Opcode::SharedTranspose || (op->opcode == Opcode::SharedStore && !is_outside(op->operand(1)));
     if (is_product(*op)) products.push_back(op.get());
   }
   int all = 0;

@@ -25,6 +25,9 @@
 // (with one slot a copy is no better than a load); places that are not needed at a time share it (bytes_of_places).
 // Where some products find none so, what is stored has one slot: threads then meet once more an iteration, which costs
 // less than to multiply from registers.
+//
+// What is loaded outside of pipelined loops and stored to a place is copied there in the end (copy_early), for which
+// what loops store is counted with one slot: the pipeline gives it two if they are left.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -38,6 +41,7 @@
 #include "codegen/ir/builder.h"
 #include "codegen/layout/byte_transpose.h"
 #include "codegen/passes/passes.h"
+#include "codegen/pipeline/early_copies.h"
 #include "codegen/pipeline/edit.h"
 #include "codegen/pipeline/loop_stages.h"
 #include "codegen/pipeline/loop_values.h"
@@ -50,7 +54,6 @@ using namespace ir;
 
 namespace {
 
-constexpr int kThreadsPerWarp = 32;
 constexpr int64_t kSlots = 2;
 
 // Whether shared_transpose takes a place with the tile.
@@ -71,6 +74,13 @@ class Places {
     Value* place = alloc_place(outside, tile, moves ? kSlots : 1, contiguous);
     allocs_.push_back(place->def);
     return place;
+  }
+
+  /// From here on what is stored is counted with one slot.
+  void share_stored() {
+    walk(func_.body, [](Op& op) {
+      if (op.opcode == Opcode::SharedStore) op.operand(1)->def->set(attr::slots, 1);
+    });
   }
 
   /// A place that is not there yet: for a tile of that type, before `begin`; whether a loop moves it.
@@ -105,7 +115,7 @@ class Places {
 class CopyStager {
  public:
   CopyStager(Func& func, const Target& target, Places& places)
-      : func_(func), target_(target), places_(places), axes_(func), num_warps_(func.num_warps()) {}
+      : func_(func), target_(target), places_(places), axes_(func) {}
 
   bool run() {
     if (!target_.has(Feature::CpAsync)) return false;
@@ -118,13 +128,19 @@ class CopyStager {
     return changed;
   }
 
+  /// Loads of pipelined loops that would be copied if there were room.
+  const std::vector<Op*>& without_room() const { return without_room_; }
+
  private:
   bool stage(Op& loop) {
     const std::vector<Op*> loads = loads_to_copy(loop);
     if (loads.empty()) return false;
     std::vector<Places::Planned> planned = stored(loop, loads);
     for (const Op* load : loads) planned.push_back({load->result()->type, &loop, true});
-    if (!places_.have_room(planned, {}, *loop.regions[0]->terminator())) return false;
+    if (!places_.have_room(planned, {}, *loop.regions[0]->terminator())) {
+      without_room_.insert(without_room_.end(), loads.begin(), loads.end());
+      return false;
+    }
     for (Op* load : loads) copy(loop, *load);
     return true;
   }
@@ -176,7 +192,7 @@ class CopyStager {
     };
     std::vector<Op*> loads = loads_ahead(loop);
     std::erase_if(loads, [&](Op* load) {
-      if (load->opcode != Opcode::Load || !copyable(*load)) return true;
+      if (load->opcode != Opcode::Load || !is_copyable(*load, func_, axes_)) return true;
       return !only_multiplied(load->result()) && !multiplied_too(load->result());
     });
     return loads;
@@ -246,26 +262,13 @@ class CopyStager {
   bool lies_otherwise(const Op& dot, int operand) const {
     const int axis = axis_side_by_side(dot, operand);
     const Op* load = untransposed(dot.operands[size_t(operand)])->def;
-    return axis >= 0 && load && load->opcode == Opcode::Load && load->parent == dot.parent && copyable(*load) &&
-           contiguous_axis(*load) != axis;
-  }
-
-  int contiguous_axis(const Op& load) const { return fastest_axes(axes_.info(load.operands[0]))[0]; }
-
-  bool copyable(const Op& load) const {
-    const Value *ptr = load.operands[0], *mask = load.operand(1), *other = load.operand(2);
-    const Type& type = load.result()->type;
-    if (type.rank() < 2 || type.is_bool() || type.pointer || (other && !is_zero(other))) return false;
-    int64_t width = 1;
-    for (int axis = 0; axis < type.rank(); ++axis)
-      width = std::max<int64_t>(width, axes_.vector_width(ptr, mask, axis));
-    width = std::min(width, type.num_elements() / (kThreadsPerWarp * num_warps_));
-    return width * elem_bytes(type.elem) >= kLeastCopyBytes;
+    return axis >= 0 && load && load->opcode == Opcode::Load && load->parent == dot.parent &&
+           is_copyable(*load, func_, axes_) && contiguous_axis(*load, axes_) != axis;
   }
 
   void copy(Op& loop, Op& load) {
     Builder outside = before(loop, load.loc), here = before(load, load.loc);
-    Value* place = places_.alloc(outside, load.result()->type, true, contiguous_axis(load));
+    Value* place = places_.alloc(outside, load.result()->type, true, contiguous_axis(load, axes_));
     here.create(Opcode::AsyncCopy, {load.operands[0], place, load.operand(1)});
     Value* token = here.create(Opcode::AsyncCommit, {}, {Type::token(Completion::Group)})->result();
     here.create(Opcode::AsyncWait, {token});
@@ -278,8 +281,8 @@ class CopyStager {
   const Target& target_;
   Places& places_;
   AxisAnalysis axes_;
-  int num_warps_;
   std::unordered_map<const Op*, bool> comes_of_bytes_;
+  std::vector<Op*> without_room_;
 };
 
 // Products that run beside the program in place of dots.
@@ -498,8 +501,11 @@ void passes::stage_operands(Func& func, PassContext& context) {
   bool changed = false;
   {
     Places places(func, context.target);
-    changed |= CopyStager(func, context.target, places).run();
+    CopyStager copies(func, context.target, places);
+    changed |= copies.run();
     changed |= ProductStager(func, places).run();
+    places.share_stored();
+    changed |= copy_early(func, context.target, copies.without_room());
   }
   if (changed) canonicalize(func, context);
 }

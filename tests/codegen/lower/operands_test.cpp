@@ -250,7 +250,8 @@ TEST(Operands, PagedProduct) {
     }
 }
 
-// Dots that a text unrolls, each scaled by itself, follow one another within an iteration: their operands share memory.
+// Dots that a text unrolls, each scaled by itself, follow one another within an iteration: A, which is stored, has one
+// place for all of them, and of B as many tiles are on their way as leave room for three other programs.
 TEST(Operands, UnrolledDotsShareMemory) {
   const Kernel kernel = Program::parse(R"(
 import triton
@@ -277,8 +278,9 @@ def grouped(a_ptr, b_ptr, scale_ptr, out_ptr, tiles, GROUPS: tl.constexpr):
   types[0].elem = Elem::I8, types[1].elem = Elem::F16;
   types.push_back({.elem = Elem::I32, .divisible_by = 1});
   const auto options = [](int groups) { return LaunchOptions{.constexprs = {{"GROUPS", groups}}, .num_warps = 4}; };
-  for (int groups : {1, 2, 16})
-    EXPECT_EQ(kernel.compile(types, options(groups), "sm_90a").shared_bytes, 2 * 64 * 64 * 2) << groups;
+  constexpr int kPlace = 64 * 64 * 2;
+  for (const auto& [groups, places] : {std::pair(1, 2), {2, 3}, {16, 8}})
+    EXPECT_LE(kernel.compile(types, options(groups), "sm_90a").shared_bytes, places * kPlace) << groups;
 
   constexpr int kTiles = 3, kGroups = 3, kRows = 64 * kTiles, kDepth = 64 * kGroups;
   const auto a = random_values<int8_t>(kRows * kDepth, 1);
