@@ -363,7 +363,8 @@ void Partition::read_fills(Op& loop, const LoopSchedule& schedule, const std::ve
                            const Turn& turn) {
   Block& body = *loop.regions[0];
   const Op* over = schedule.keeps_sums() ? wait_of(*schedule.product) : nullptr;
-  std::vector<Fill> late;
+  std::vector<Fill> late, early;
+  std::vector<std::vector<const Value*>> early_places;
   for (const Fill& fill : fills) {
     const Span span = span_of_uses(body, fill.copies[0]->operand(1));
     Builder begin = before(*span.first);
@@ -373,6 +374,9 @@ void Partition::read_fills(Op& loop, const LoopSchedule& schedule, const std::ve
     } else {
       Builder end = behind(*span.last);
       end.create(Opcode::PhaseArrive, {slot_of(end, fill.empty, turn.slot)}, {}, readers_of(fill));
+      early.push_back(fill);
+      early_places.emplace_back();
+      for (const Op* copy : fill.copies) early_places.back().push_back(copy->operand(1));
     }
     for (Op* copy : fill.copies) {
       Value* place = copy->operand(1);
@@ -383,7 +387,11 @@ void Partition::read_fills(Op& loop, const LoopSchedule& schedule, const std::ve
   }
   if (late.empty()) return;
   release_late(loop, *schedule.product, late, turn);
-  if (schedule.in_halves) multiply_in_halves(loop, *schedule.product);
+  if (!schedule.in_halves) return;
+  multiply_in_halves(loop, *schedule.product);
+  const int64_t registers = share_registers(kEnoughOfBulk, 1).program;
+  for (size_t i = 0; i < early.size(); ++i)
+    read_ahead(loop, *schedule.product, early_places[i], early[i], turn, registers);
 }
 
 // The only op but the shared_transpose that uses its place, if it is a product that the body waits for.
