@@ -1,7 +1,6 @@
 #include "codegen/pipeline/halves.h"
 
 #include <algorithm>
-#include <ranges>
 #include <unordered_set>
 
 #include "codegen/ir/flow.h"
@@ -97,15 +96,16 @@ Ahead what_follows(const Block& body, const std::vector<Op*>& reads) {
       for (const Value* v : op->operands) others[v].push_back(op.get());
   }
   Ahead ahead;
-  for (const auto& op : std::views::reverse(body.ops)) {
-    if (of_reads.contains(op.get()) && others.contains(op->result())) {
-      ahead.values.push_back(op->result());
-      for (const Op* other : others[op->result()]) ahead.is_computed_with &= other->has(Elementwise);
-      needed.insert(op.get());
+  for (auto at = body.ops.rbegin(); at != body.ops.rend(); ++at) {
+    Op& op = **at;
+    if (of_reads.contains(&op) && others.contains(op.result())) {
+      ahead.values.push_back(op.result());
+      for (const Op* other : others[op.result()]) ahead.is_computed_with &= other->has(Elementwise);
+      needed.insert(&op);
     }
-    if (!needed.contains(op.get())) continue;
-    ahead.ops.insert(ahead.ops.begin(), op.get());
-    for (const Value* v : op->operands)
+    if (!needed.contains(&op)) continue;
+    ahead.ops.insert(ahead.ops.begin(), &op);
+    for (const Value* v : op.operands)
       if (v && v->def && home(v) == &body) needed.insert(v->def);
   }
   return ahead;
@@ -173,8 +173,8 @@ void read_ahead(Op& loop, const Op& product, const std::vector<const Value*>& pl
     body.terminator()->operands.push_back(next[i]);
   }
   replace_uses(body, carried);
-  for (Op* op : reads | std::views::reverse)
-    if (op->opcode == Opcode::PhaseWait || op->opcode == Opcode::PhaseArrive) erase(*op);
+  for (size_t i = reads.size(); i-- > 0;)
+    if (reads[i]->opcode == Opcode::PhaseWait || reads[i]->opcode == Opcode::PhaseArrive) erase(*reads[i]);
 }
 
 }  // namespace tegula
