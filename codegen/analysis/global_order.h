@@ -9,8 +9,8 @@
 // none.
 #pragma once
 
+#include <boost/container/flat_set.hpp>
 #include <map>
-#include <set>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -35,7 +35,7 @@ struct GlobalAccesses {
   };
   /// Two accesses of each group are enough: an access that conflicts with any access of the group conflicts with one of
   /// these.
-  using Accesses = std::set<Access>;
+  using Accesses = boost::container::flat_set<Access>;
   Accesses since_barrier;
   Accesses copying;  ///< by copies that run beside the program: waits say when they have read
 

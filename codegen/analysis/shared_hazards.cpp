@@ -1,6 +1,7 @@
 #include "codegen/analysis/shared_hazards.h"
 
 #include <algorithm>
+#include <boost/container/flat_set.hpp>
 #include <map>
 #include <optional>
 #include <set>
@@ -25,7 +26,7 @@ struct Room {
   auto operator<=>(const Room&) const = default;
 };
 constexpr int64_t kAnySlot = -1;
-using Rooms = std::set<Room>;
+using Rooms = boost::container::flat_set<Room>;  // states are copied again and again
 
 struct State {
   Rooms read;                              // by threads since the last barrier
@@ -41,7 +42,9 @@ struct State {
   bool operator==(const State&) const = default;
 };
 
-void unite(Rooms& into, const Rooms& more) { into.insert(more.begin(), more.end()); }
+void unite(Rooms& into, const Rooms& more) {
+  if (!std::ranges::includes(into, more)) into.insert(boost::container::ordered_unique_range, more.begin(), more.end());
+}
 
 void unite(State& into, const State& other) {
   unite(into.read, other.read);
@@ -255,9 +258,11 @@ class HazardWalk {
   }
 
   void write_own(const Op& op, const Room& room, State& state) {
-    auto of_others = [&](Rooms rooms) {
-      std::erase_if(rooms, [&](const Room& other) { return other.op == room.op; });
-      return rooms;
+    auto of_others = [&](const Rooms& rooms) {
+      Rooms others;
+      for (const Room& other : rooms)
+        if (other.op != room.op) others.insert(others.end(), other);
+      return others;
     };
     if (touches(state.copying, room)) error(op, "a place is written while a copy writes it");
     if (touches(of_others(state.read), room) || touches(of_others(state.written), room)) need_barrier(op, false, state);
