@@ -14,6 +14,7 @@
 #include "codegen/exec/emulator/hardware/matrix_moves.h"
 #include "codegen/exec/emulator/hardware/matrix_product.h"
 #include "codegen/exec/emulator/hardware/memory_bodies.h"
+#include "codegen/exec/emulator/hardware/row_taints.h"
 #include "codegen/exec/emulator/hardware/wgmma.h"
 #include "codegen/exec/emulator/interpreter/thunk.h"
 #include "codegen/exec/emulator/launch/scheduler.h"
@@ -65,6 +66,7 @@ void emu_mma(Sum* result, const uint32_t* a, const uint32_t* b, const Sum* c, ui
   std::memcpy(x.sums + kRegisters * lane, c, kRegisters * sizeof(Sum));
   worker.meet(warp, {Where::kNone, place}, [&] {
     multiply_told(mma_instructions()[row], 8, x.a, x.b, std::span(x.sums, kRegisters * kLanes), true, place);
+    if (worker.races()) hand_on_rows(take_told_rows(), false);
   });
   std::memcpy(result, x.sums + kRegisters * lane, kRegisters * sizeof(Sum));
 }
@@ -268,17 +270,17 @@ void emu_wgmma_ss(Sum* result, const uint64_t* a, const uint64_t* b, const Sum* 
   for (uint32_t i = 0; i < steps; ++i)
     issue_product(result,
                   {&mma_instructions()[row], a[i], b[i], nullptr, i ? result : sums, i || accumulate, transposed_a != 0,
-                   transposed_b != 0, n},
+                   transposed_b != 0, n, i > 0},
                   {site, place});
 }
 template <class Sum>
 void emu_wgmma_rs(Sum* result, const uint32_t* a, const uint64_t* b, const Sum* sums, uint32_t accumulate,
                   uint32_t site, uint32_t steps, uint32_t n, uint32_t row, uint32_t transposed_b, uint32_t place) {
   for (uint32_t i = 0; i < steps; ++i)
-    issue_product(
-        result,
-        {&mma_instructions()[row], 0, b[i], a + 4 * i, i ? result : sums, i || accumulate, false, transposed_b != 0, n},
-        {site, place});
+    issue_product(result,
+                  {&mma_instructions()[row], 0, b[i], a + 4 * i, i ? result : sums, i || accumulate, false,
+                   transposed_b != 0, n, i > 0},
+                  {site, place});
 }
 template <class Sum, uint32_t mark>
 void emu_wgmma_wait(Sum* result, const Sum* values, uint32_t count, uint32_t pending, uint32_t place) {

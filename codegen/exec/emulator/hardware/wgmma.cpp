@@ -7,6 +7,7 @@
 
 #include "codegen/exec/emulator/hardware/access.h"
 #include "codegen/exec/emulator/hardware/matrix_product.h"
+#include "codegen/exec/emulator/hardware/row_taints.h"
 
 namespace tegula::emulator {
 
@@ -55,45 +56,59 @@ bool is_plain(const Program& program, uint32_t begin, uint32_t end) {
                               [&](const BulkCopy& copy) { return copy.touches(begin, end - begin); });
 }
 
-/// Lines (rows of A, columns of B) from `first` on.
+/// Lines (rows of A, columns of B) from `first` on. `rows`, if not null, gets the taints of the lines; else the product
+/// uses what it reads.
 void read_operand(uint64_t descriptor, bool mn_major, uint32_t first, std::vector<uint8_t>& lines, uint32_t site,
-                  bool at_issue) {
+                  bool at_issue, RowTaints* rows = nullptr) {
   const Fiber& fiber = this_worker->fiber();
   const Program& program = *fiber.program;
   const MatrixDescriptor matrix(descriptor);
   const auto [begin, end] = matrix.extent(mn_major, first + uint32_t(lines.size()) / kLineBytes);
   const bool plain = is_plain(program, begin, end), proxy = at_issue && program.writes.tracks();
   const char* const shared = reinterpret_cast<const char*>(uint64_t(program.shared_base));
+  AccessTaints taints;  // of a chunk
   auto chunk_at = [&](uint32_t offset) -> const void* {
-    const void* chunk =
-        plain ? shared + offset : shared_access(fiber, program.shared_base + offset, 16, Access::Read, site);
+    taints.any = false;
+    const void* chunk = plain ? shared + offset
+                              : shared_access(fiber, program.shared_base + offset, 16, Access::Read, site, nullptr,
+                                              rows ? &taints : nullptr);
     if (proxy) check_proxy(program, offset, "wgmma reads", {site});
     return chunk;
+  };
+  auto note = [&](uint32_t line, uint32_t byte, uint32_t bytes) {
+    if (taints.any) (*rows)[line] = std::max((*rows)[line], taints.of(byte, bytes));
   };
   const uint32_t count = uint32_t(lines.size()) / kLineBytes;
   if (!mn_major) {
     for (uint32_t line = 0; line < count; ++line)
-      for (uint32_t chunk = 0; chunk < 2; ++chunk)
+      for (uint32_t chunk = 0; chunk < 2; ++chunk) {
         std::memcpy(&lines[line * kLineBytes + 16 * chunk], chunk_at(matrix.k_major(first + line, chunk)), 16);
+        note(line, 0, 16);
+      }
     return;
   }
   for (uint32_t k = 0; k < kLineBytes / 2; ++k)
     for (uint32_t line = 0; line < count; line += 8) {
       uint16_t values[8];
       std::memcpy(values, chunk_at(matrix.mn_major(k, (first + line) / 8)), 16);
-      for (uint32_t i = 0; i < 8; ++i) std::memcpy(&lines[(line + i) * kLineBytes + 2 * k], &values[i], 2);
+      for (uint32_t i = 0; i < 8; ++i) {
+        std::memcpy(&lines[(line + i) * kLineBytes + 2 * k], &values[i], 2);
+        note(line + i, 2 * i, 2);
+      }
     }
 }
 
-/// The operands in shared memory as they are now.
-void read_operands(const MatrixProduct& product, std::vector<uint8_t>& a, std::vector<uint8_t>& b, bool at_issue) {
+/// The operands in shared memory as they are now, and what A's rows follow from.
+RowTaints read_operands(const MatrixProduct& product, std::vector<uint8_t>& a, std::vector<uint8_t>& b, bool at_issue) {
+  RowTaints rows{};
   if (!product.a_in_registers) {
     a.resize(kWarpRows * kLineBytes);
     uint32_t warp_of_four = this_worker->fiber().thread / kLanes % 4;
-    read_operand(product.a, product.transposed_a, warp_of_four * kWarpRows, a, product.where.site, at_issue);
+    read_operand(product.a, product.transposed_a, warp_of_four * kWarpRows, a, product.where.site, at_issue, &rows);
   }
   b.resize(product.n * kLineBytes);
   read_operand(product.b, product.transposed_b, 0, b, product.where.site, at_issue);
+  return rows;
 }
 
 void perform(WarpProducts& warp, MatrixProduct& product) {
@@ -259,7 +274,8 @@ void issue_product(void* result, const ProductArguments& arguments, Where where)
       std::memcpy(&product.values[l * registers], x.accumulators[l], registers * sizeof(uint32_t));
     if (!products.fenced && (product.a_in_registers || !is_pending(product.values[0], mark)))
       misuse("wgmma: its registers were set since the warp's last wait, and no wgmma_fence lies between", where);
-    read_operands(product, product.a_seen, product.b_seen, true);
+    const RowTaints rows = read_operands(product, product.a_seen, product.b_seen, true);
+    if (worker.races()) hand_on_rows(product.a_in_registers ? take_told_rows() : rows, arguments.further);
     if (product.a_in_registers) {
       product.a_seen.resize(kWarpRows * kLineBytes);
       for (uint32_t l = 0; l < kLanes; ++l) place_fragment<4>(product.a_seen.data(), l, x.fragment[l]);

@@ -101,6 +101,7 @@ struct ProductArguments {
   const void* accumulators;
   bool accumulate, transposed_a, transposed_b;
   uint32_t n;
+  bool further;  ///< a further step of the same operation
 };
 /// multiply_warp, which tells of NaNs and infinities that it makes, where that is asked for. `place`: of the
 /// instruction.

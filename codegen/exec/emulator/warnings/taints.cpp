@@ -54,10 +54,51 @@ bool is_pure(const Instruction& i) {
   return !call || !call->isConvergent();
 }
 
+/// An instruction of a product of matrices, or a wait for one.
+struct Product {
+  unsigned fragment = 0;             ///< how many of its arguments, from the first one on, are A in registers
+  unsigned first_sum = 0, sums = 0;  ///< arguments, each of which one of its results replaces
+  Value* accumulates = nullptr;      ///< whether they are; null: yes
+  bool multiplies = false;           ///< it is no wait
+  bool sums_are_packed = false;      ///< two neighbours of a row in 32 bits, or it is not known
+
+  /// Of A in shared memory.
+  bool reads_rows() const { return multiplies && fragment == 0; }
+  /// Which of the lane's two rows a result is of; the registers of A are of each in turn.
+  unsigned row_of_sum(unsigned n) const { return n / 2 % 2; }
+};
+
+std::optional<Product> product_of(const Instruction& i) {
+  if (const llvm::StringRef row = row_of(i); !row.starts_with("mma_") && !row.starts_with("wgmma_")) return {};
+  const auto& call = llvm::cast<CallInst>(i);
+  const std::string& body = lower::hw_of_function(call.getCalledFunction()->getName().str())->body;
+  if (!i.getType()->isStructTy()) return {};  // a fence, a commit
+  Product product;
+  product.sums = i.getType()->getStructNumElements();
+  if (body.starts_with("wgmma_wait_")) return product;
+  product.multiplies = true;
+  product.sums_are_packed = i.getType()->getStructElementType(0)->isIntegerTy() && body != "mma_i32";
+  unsigned first_b = 4;
+  if (body.starts_with("wgmma_")) {
+    for (first_b = 0; !call.getArgOperand(first_b)->getType()->isIntegerTy(64);) ++first_b;
+    for (product.first_sum = first_b; call.getArgOperand(product.first_sum)->getType()->isIntegerTy(64);)
+      ++product.first_sum;
+    product.accumulates = call.getArgOperand(product.first_sum + product.sums);
+  } else {
+    product.first_sum = 6;
+  }
+  if (!body.starts_with("wgmma_ss_")) product.fragment = first_b;
+  return product;
+}
+
 /// Whether a taint of the operand goes to the instruction's result, if any, and is not used there.
 bool hands_on(const llvm::Use& operand) {
   const auto& i = *llvm::cast<Instruction>(operand.getUser());
   if (i.hasMetadata(lower::kSameValues)) return true;
+  if (const auto product = product_of(i)) {
+    const unsigned n = operand.getOperandNo();
+    return n < product->fragment || (n >= product->first_sum && n - product->first_sum < product->sums);
+  }
   if (is_global_load(i)) return operand.getOperandNo() > 0 && !operand->getType()->isIntegerTy(1);
   // What a thread looks up with it, alone.
   if (row_of(i).starts_with("ld_shared_")) return true;
@@ -103,7 +144,8 @@ Taints::Taints(llvm::Module& module) : module_(module) {
     functions_.push_back(&f);
     for (Instruction& i : llvm::instructions(f)) {
       own_.insert(&i);
-      if (is_shared_load(i)) shared_loads_.push_back(&i);
+      const auto product = product_of(i);
+      if (is_shared_load(i) || (product && product->reads_rows())) shared_loads_.push_back(&i);
     }
   }
   llvm::Type *i32 = llvm::Type::getInt32Ty(module.getContext()), *none = llvm::Type::getVoidTy(module.getContext());
@@ -178,6 +220,7 @@ void Taints::visit(Instruction& i, Instruction& next) {
   if (intrinsic && intrinsic->isAssumeLikeIntrinsic()) return;
   use(i);
   if (is_shared_store(i)) store(llvm::cast<CallInst>(i));
+  if (product_of(i)) tell_rows(llvm::cast<CallInst>(i));
   if (!tainted_.contains(&i)) return;
   llvm::IRBuilder<> b(&next);
   TaintParts parts = result_of(b, i);
@@ -196,6 +239,7 @@ TaintParts Taints::result_of(llvm::IRBuilder<>& b, Instruction& i) {
   if (auto* phi = llvm::dyn_cast<llvm::PHINode>(&i)) return begin_phi(*phi);
   if (is_global_load(i) || is_shared_load(i)) return of_load(b, llvm::cast<CallInst>(i));
   if (is_shuffle(i)) return of_shuffle(b, llvm::cast<CallInst>(i));
+  if (product_of(i)) return of_product(b, llvm::cast<CallInst>(i));
   if (is_pure(i)) return TaintCode(b).computed(i, [this](Value* x) { return of(x); });
   return of(&i);  // an atomic operation, whose result a check has named
 }
@@ -298,6 +342,35 @@ TaintParts Taints::of_shuffle(llvm::IRBuilder<>& b, CallInst& shuffle) {
     part = code.join(part ? handed[part] : nullptr, lane);
   }
   return parts;
+}
+
+/// Of what the product takes in registers: bytes 0 and 1 of a store stand for the lane's two rows (row_taints.h).
+void Taints::tell_rows(CallInst& call) {
+  llvm::IRBuilder<> b(&call);
+  for (unsigned row = 0; row < 2; ++row) {
+    TaintParts parts;
+    for (unsigned n = row; n < product_of(call)->fragment; n += 2) parts.append(of(call.getArgOperand(n)));
+    if (Value* taint = TaintCode(b).all_of(parts)) b.CreateCall(stored_, {b.getInt32(row), b.getInt32(1), taint});
+  }
+}
+
+/// A row of the sums follows from the same row of A, and each sum from what it was. B is used.
+TaintParts Taints::of_product(llvm::IRBuilder<>& b, CallInst& call) {
+  const Product product = *product_of(call);
+  TaintCode code(b);
+  bool is_told = product.reads_rows() && shared_is_tainted_;
+  for (unsigned n = 0; n < product.fragment; ++n)
+    is_told |= llvm::any_of(of(call.getArgOperand(n)), [](Value* part) { return part != nullptr; });
+  Value* rows[2] = {};
+  for (unsigned row = 0; row < 2 && is_told; ++row) rows[row] = b.CreateCall(loaded_, {b.getInt32(row), b.getInt32(1)});
+  if (product.sums_are_packed) rows[0] = rows[1] = code.join(rows[0], rows[1]);
+  TaintParts out;
+  for (unsigned n = 0; n < product.sums; ++n)
+    for (Value* part : of(call.getArgOperand(product.first_sum + n))) {
+      if (part && product.accumulates) part = code.choose(product.accumulates, part, nullptr);
+      out.push_back(code.join(part, rows[product.row_of_sum(n)]));
+    }
+  return out;
 }
 
 void Taints::use(Instruction& i) {

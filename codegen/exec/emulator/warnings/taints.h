@@ -21,8 +21,8 @@ namespace tegula::emulator {
 /// (access_taints.h), or 0. As MemorySanitizer does with its shadows (E. Stepanov, K. Serebryany, "MemorySanitizer:
 /// fast detector of uninitialized memory use in C++", CGO 2015), through arithmetic, choices, loops, shuffles and
 /// shared memory. Choices drop the taint of what they do not take, also branches whose ways meet again having computed
-/// alone. Stores to global memory, atomic operations, products of matrices, addresses and branches use a value:
-/// emu_use_taint is called there.
+/// alone; of products of matrices a row follows from that row of the first operand. Stores to global memory, atomic
+/// operations, the second operand of products, addresses and branches use a value: emu_use_taint is called there.
 class Taints {
  public:
   /// Follows the instructions that the module has now, and not what checks add to it.
@@ -48,6 +48,8 @@ class Taints {
   void end_phi(llvm::PHINode& phi, llvm::Value* chosen);
   TaintParts of_load(llvm::IRBuilder<>& b, llvm::CallInst& load);
   TaintParts of_shuffle(llvm::IRBuilder<>& b, llvm::CallInst& shuffle);
+  TaintParts of_product(llvm::IRBuilder<>& b, llvm::CallInst& call);
+  void tell_rows(llvm::CallInst& call);
   void use(llvm::Instruction& i);
   void store(llvm::CallInst& i);
 
