@@ -164,7 +164,8 @@ void read_ahead(Op& loop, const Op& product, const std::vector<const Value*>& pl
   std::vector<Value*> now;
   for (Value* v : first) now.push_back(carry(loop, v));
   Builder last = before(*parts.next(*parts.number(product.operand(2)))->def);
-  Value* next_exists = within_loop(last, loop, last.add(wide(last, parts.induction()), wide(last, parts.step())));
+  Value *number = wide(last, parts.induction()), *step = wide(last, parts.step());
+  Value* next_exists = within_loop(last, loop, last.add(number, step));
   const std::vector<Value*> next =
       compute_if(last, next_exists, ahead, {{turn.slot, parts.next(slot)}, {turn.phase, parts.next(phase)}}, now);
   ValueMap carried;
