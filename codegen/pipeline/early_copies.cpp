@@ -71,26 +71,14 @@ class EarlyCopies {
 
   // Whether a loop or a branch of the block uses the place: the loop's own warps for copies may bring it (partition).
   static bool is_used_within(const Value* place, const Block& block) {
-    bool uses = false;
-    for (auto& op : block.ops)
-      for (auto& region : op->regions)
-        walk(*region,
-             [&](const Op& inner) { uses |= std::ranges::find(inner.operands, place) != inner.operands.end(); });
-    return uses;
+    return std::ranges::any_of(block.ops, [&](const auto& op) { return !op->regions.empty() && uses(*op, place); });
   }
 
   // The ops of the load's block that take what it loads, or whose regions do.
-  std::vector<Op*> users_of(const Op& load) const {
+  static std::vector<Op*> users_of(const Op& load) {
     std::vector<Op*> users;
-    for (auto& op : load.parent->ops) {
-      bool uses = false;
-      auto look = [&](const Op& inner) {
-        uses |= std::find(inner.operands.begin(), inner.operands.end(), load.result()) != inner.operands.end();
-      };
-      look(*op);
-      for (auto& region : op->regions) walk(*region, look);
-      if (uses) users.push_back(op.get());
-    }
+    for (auto& op : load.parent->ops)
+      if (uses(*op, load.result())) users.push_back(op.get());
     return users;
   }
 
@@ -98,7 +86,7 @@ class EarlyCopies {
     Op& store = *store_of(load);
     const std::vector<Op*> users = users_of(load);
     Op& alloc = *store.operand(1)->def;
-    const Place before_it = place_of(alloc);
+    Op& next = behind_it(alloc);
     const int64_t slots = alloc.get(attr::slots);
     alloc.set(attr::slots, 1);
     std::vector<Op*> reads;
@@ -117,7 +105,7 @@ class EarlyCopies {
       if (!has_room()) {
         for (Op* read : reads) erase(*read);
         alloc.set(attr::slots, slots);
-        before_it.put(alloc);
+        move_before(alloc, next);
         return false;
       }
     }
@@ -213,16 +201,9 @@ class EarlyCopies {
     for (Op* op : later) move_before(*op, point);
   }
 
-  // Where an op stands.
-  struct Place {
-    Block* block;
-    Op* next;  ///< null at the end
-    void put(Op& op) const { move_before(op, *next); }
-  };
-  static Place place_of(Op& op) { return {op.parent, next_of(op)}; }
-  static Op* next_of(Op& op) {
+  static Op& behind_it(Op& op) {
     auto& ops = op.parent->ops;
-    return std::next(std::find_if(ops.begin(), ops.end(), [&](auto& other) { return other.get() == &op; }))->get();
+    return **std::next(std::ranges::find_if(ops, [&](auto& other) { return other.get() == &op; }));
   }
 
   bool has_room() const {

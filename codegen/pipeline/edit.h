@@ -33,6 +33,14 @@ inline ir::Value* number(ir::Builder& build, int64_t value) {
 /// An i1.
 inline ir::Value* truth(ir::Builder& build, bool value) { return build.constant(ir::Type::scalar(Elem::I1), value); }
 
+/// Whether the op takes the value, or an op within its regions.
+inline bool uses(const ir::Op& op, const ir::Value* v) {
+  auto takes = [&](const ir::Op& user) { return std::ranges::find(user.operands, v) != user.operands.end(); };
+  bool found = takes(op);
+  for (const auto& region : op.regions) ir::walk(*region, [&](const ir::Op& inner) { found |= takes(inner); });
+  return found;
+}
+
 /// Deletes the op, whose results must have no uses.
 inline void erase(ir::Op& op) {
   std::erase_if(op.parent->ops, [&](auto& other) { return other.get() == &op; });

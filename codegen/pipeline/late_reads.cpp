@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "codegen/ir/flow.h"
+#include "codegen/pipeline/edit.h"
 
 namespace tegula {
 
@@ -13,15 +14,6 @@ using namespace ir;
 namespace {
 
 using Position = std::list<std::unique_ptr<Op>>::iterator;
-
-bool uses(const Op& op, const Value* v) {
-  auto used = [&](const Op& user) {
-    return std::find(user.operands.begin(), user.operands.end(), v) != user.operands.end();
-  };
-  bool found = used(op);
-  for (const auto& region : op.regions) walk(*region, [&](const Op& inner) { found |= used(inner); });
-  return found;
-}
 
 // Accesses to global memory and exchanges between threads leave places as they are. Products that run beside the
 // program are timed by what stands around them.
