@@ -182,6 +182,9 @@ def sum_type(t):
 
 def lowest_bit(x):
     """The largest power of two that all are multiples of."""
+    if x.size and np.max(np.abs(x)) < 2.0**44 and np.array_equal(fine := np.rint(scaled := x * 2.0**8), scaled):  # most are
+        bits = int(np.bitwise_or.reduce(fine.astype(np.int64), axis=None))
+        return (bits & -bits) * 2.0**-8 if bits else 1.0
     x = np.abs(x[x != 0])
     if x.size == 0:
         return 1.0
@@ -351,8 +354,8 @@ class Sums(Tile):
 
 def dot(x, y, acc=None, input_precision=None, out_dtype=None, max_num_imprecise_acc=None):
     if not x.type.is_float:
-        x, y = (v.value.astype(np.int64) for v in (x, y))
-        most = np.matmul(np.abs(x), np.abs(y)) + (0 if acc is None else np.abs(acc.value.astype(np.int64)))
+        x, y = (v.value.astype(np.float64) for v in (x, y))  # exact for bytes, and quicker
+        most = np.matmul(np.abs(x), np.abs(y)) + (0 if acc is None else np.abs(acc.value.astype(np.float64)))
         if np.any(most > np.iinfo(np.int32).max):
             raise Undecided("sums of integers beyond int32, which end there or wrap around as the instruction has it")
         product = Tile(int32, np.matmul(x, y).astype(np.int32))
