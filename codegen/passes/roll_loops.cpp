@@ -446,7 +446,7 @@ class BlockRoller {
     std::vector<Value*> operands = {build.constant(index, 0), build.constant(index, int64_t(rolled)),
                                     build.constant(index, int64_t(each))};
     std::vector<Type> types;
-    for (const Carried& c : carried) operands.push_back(c.init), types.push_back(c.init->type);
+    for (const Carried& c : carried) operands.push_back(ahead_of_loop(build, c.init)), types.push_back(c.init->type);
     Op* loop = build.create(Opcode::For, operands, types);
     Block& body = *loop->regions[0];
     body.add_arg(index);
@@ -463,6 +463,12 @@ class BlockRoller {
       next.push_back(op(c.place.item + (each - 1) * run.period).result(int(c.place.number)));
     end.create(Opcode::Yield, next);
     return true;
+  }
+
+  // The value where the loop begins: a constant may be one of a region of the first copy.
+  Value* ahead_of_loop(Builder& build, Value* v) const {
+    if (!constant_of(v) || v->def->parent == &block_) return v;
+    return build.create(Opcode::Constant, {}, {v->type}, v->def->attrs)->result();
   }
 
   // As many as divide the number of copies, if these are not much fewer than there may be.

@@ -50,6 +50,18 @@ def branches(o, x, n, N: tl.constexpr, M: tl.constexpr, ODD: tl.constexpr):
     tl.store(o + i, s)
 
 @triton.jit
+def sums(o, x, n, N: tl.constexpr, M: tl.constexpr, ODD: tl.constexpr):
+    i = tl.arange(0, 1024)
+    s = 0
+    for a in tl.static_range(N):
+        if n > a * 7:
+            d = 0
+            for b in range(0, n, 1024):
+                d += tl.sum(tl.load(x + b + i), 0)
+            s += d * a
+    tl.store(o + i, s + i)
+
+@triton.jit
 def squares(o, x, n, N: tl.constexpr, M: tl.constexpr, ODD: tl.constexpr):
     i = tl.arange(0, 1024)
     s = tl.load(x + i)
@@ -198,6 +210,20 @@ TEST(RollLoops, BranchesAndReductionsGoAlong) {
       value = int32_t(shape.n > a * 7 ? uint32_t(value) * 3 + uint32_t(a) : uint32_t(value) - sum * uint32_t(a));
   }
   EXPECT_EQ(run("branches", shape, 1), s);
+}
+
+// The number that a sum begins with stands in a branch of the first copy.
+TEST(RollLoops, SumsOfBranchesBeginAtTheirNumber) {
+  const Shape shape{301, 400, 1, false};
+  EXPECT_GE(loops("sums", shape), 1u);
+  const std::vector<int32_t> x = inputs(shape);
+  uint32_t sum = 0;
+  for (int i = 0; i < kWidth; ++i) sum += uint32_t(x[size_t(i)]);
+  uint32_t s = 0;
+  for (int a = 0; a < shape.outer; ++a) s += shape.n > a * 7 ? sum * uint32_t(a) : 0;
+  std::vector<int32_t> expected;
+  for (int i = 0; i < kWidth; ++i) expected.push_back(int32_t(s + uint32_t(i)));
+  EXPECT_EQ(run("sums", shape, 1), expected);
 }
 
 TEST(RollLoops, ConstantsThatGrowUnevenlyStayUnrolled) {
