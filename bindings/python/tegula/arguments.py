@@ -8,7 +8,7 @@ from .descriptors import descriptor_at
 from .dtypes import (BOOL, BY_TYPESTR, DESCRIPTOR, DOUBLE, INT, NONE, POINTER, SUPPORTED, UINT, double_bits, dtype_named,
                      dtype_of)
 from .errors import IsTuple, Wrong
-from .memory import HOST, elements_of, gpu_of, has_address, is_descriptor
+from .memory import HOST, Reinterpreted, gpu_of, has_address, is_descriptor
 from .torch_support import torch_tags
 
 handlers = {}
@@ -63,6 +63,11 @@ def descriptor_words(x):
     return descriptor_at(tag, address, place, x.shape, x.strides, x.block_shape, getattr(x, "padding", "zero"))
 
 
+def reinterpreted_words(x):
+    _, address, place = words_of(x.array)
+    return x.dtype._pointer, address, place
+
+
 def address_words(x):
     where = getattr(x, "device", None)
     on_host = getattr(where, "type", where) == "cpu"
@@ -92,6 +97,8 @@ def find_handler(x):
         handler = lambda x: int_words(int(x))
     elif is_descriptor(x):
         handler = descriptor_words
+    elif isinstance(x, Reinterpreted):
+        handler = reinterpreted_words
     elif hasattr(x, "_words"):
         handler = lambda x: x._words()
     elif hasattr(x, "__cuda_array_interface__"):
@@ -120,20 +127,6 @@ def is_memory(tag):
 
 def words_of(x):
     return (handlers.get(type(x)) or find_handler(x))(x)
-
-
-class Reinterpreted:
-    """An array (`array`), taken as elements of another dtype (`dtype`)."""
-
-    def __init__(self, array, as_dtype):
-        self.array, self.dtype = array, as_dtype
-
-    def _words(self):
-        _, address, place = words_of(self.array)
-        return self.dtype._pointer, address, place
-
-    def _elements(self):
-        return elements_of(self.array)
 
 
 def reinterpret(array, as_dtype):

@@ -10,7 +10,7 @@ from .dtypes import POINTER, TENSOR
 from .errors import Wrong
 from .launcher import entry_function
 from .library import check, lib
-from .memory import elements_of, extent_of, is_read_only
+from .memory import array_of, elements_of, extent_of, is_read_only
 from .structs import ConstexprStruct, EntryStruct, OperandStruct, TensorStruct
 from .torch_support import stream_of
 from .values import constexpr_words
@@ -94,7 +94,7 @@ class Entry:
                                     "copy")
                 ranges.append(extent_of(x))
         elif stream is None:
-            stream = stream_of([x for x, _ in arrays.values()], device)
+            stream = stream_of([array_of(x) for x, _ in arrays.values()], device)
         stream = getattr(stream, "cuda_stream", stream)
         operands = (ConstexprStruct * len(words))(*words)
         lent(

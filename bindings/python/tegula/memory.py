@@ -13,9 +13,17 @@ def is_descriptor(x):
     return all(hasattr(x, name) for name in ("base", "shape", "strides", "block_shape"))
 
 
+class Reinterpreted:
+    """An array (`array`), taken as elements of another dtype (`dtype`)."""
+
+    def __init__(self, array, as_dtype):
+        self.array, self.dtype = array, as_dtype
+
+
 def array_of(x):
-    """The array of a descriptor; else x itself."""
-    return x.base if is_descriptor(x) else x
+    """The array of a descriptor, or one that is reinterpreted; else x itself."""
+    x = x.base if is_descriptor(x) else x
+    return array_of(x.array) if isinstance(x, Reinterpreted) else x
 
 
 def gpu_of(x):
@@ -96,7 +104,6 @@ def runs_of(x):
 def is_read_only(x):
     """Whether an array says of its memory on the host that it must not be written to."""
     x = array_of(x)
-    x = getattr(x, "array", x)
     if is_tensor(x):
         return False
     interface = getattr(x, "__array_interface__", None)

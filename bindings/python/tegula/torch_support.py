@@ -32,16 +32,22 @@ def meet_tensor(x):
 
 def current_stream(ordinal):
     """The number of torch's current stream on a GPU."""
+    module = torch or sys.modules["torch"]
     try:
-        return torch._C._cuda_getCurrentRawStream(ordinal)
+        return module._C._cuda_getCurrentRawStream(ordinal)
     except AttributeError:
-        return torch.cuda.current_stream(ordinal).cuda_stream
+        return module.cuda.current_stream(ordinal).cuda_stream
+
+
+def is_of_torch(x):
+    """Whether x is a torch tensor, or an object whose elements have a dtype of torch's: a view that a library made."""
+    return is_tensor(x) or type(getattr(x, "dtype", None)).__module__ == "torch"
 
 
 def stream_of(arrays, device):
-    """The stream to launch on, where not all data is torch's: torch's current one if any is, else that of the first
-    array whose interface names one. Work on other streams that arrays name is waited for."""
-    ours = [current_stream(device._place) for x in arrays if is_tensor(x)][:1]
+    """The stream to launch on, where not all data is in torch's tensors: torch's current one if any is of torch, else that
+    of the first array whose interface names one. Work on other streams that arrays name is waited for."""
+    ours = [current_stream(device._place) for x in arrays if is_of_torch(x)][:1]
     named = [(getattr(x, "__cuda_array_interface__", None) or {}).get("stream") for x in arrays
              if not (is_tensor(x))]
     named = [s for s in dict.fromkeys(named) if s is not None]

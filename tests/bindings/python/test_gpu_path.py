@@ -112,6 +112,24 @@ class GpuPath(unittest.TestCase):
         call = program.add._bind((self.out_tensor, self.tensor, None, 50), {"BLOCK": 32, "stream": 5})
         self.assertEqual(call.stream, 5)
 
+    def test_views_of_torch_are_on_its_stream(self):
+        """Objects that are no tensors, of torch's element types, and tensors taken as another type."""
+
+        class View:
+
+            def __init__(self, array):
+                self.array, self.dtype, self.device = array, torch.float32, types.SimpleNamespace(type="cuda", index=0)
+
+            def data_ptr(self):
+                return self.array.address
+
+        self.addCleanup(setattr, torch._C, "_cuda_getCurrentRawStream", torch._C._cuda_getCurrentRawStream)
+        torch._C._cuda_getCurrentRawStream = lambda ordinal: 12
+        for out, x in ((View(self.out), View(self.on_gpu)),
+                       (tegula.reinterpret(self.out_tensor, "float32"), tegula.reinterpret(self.tensor, "float32")),
+                       (tegula.reinterpret(View(self.out), "float32"), View(self.on_gpu))):
+            self.assertEqual(program.add._bind((out, x, None, 50), {"BLOCK": 32}).stream, 12)
+
     def test_errors(self):
         for wrong, text in [
             (Tensor(self.x,
