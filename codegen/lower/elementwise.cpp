@@ -186,6 +186,9 @@ llvm::Value* quotient(Lowering& l, const ir::Op& op, llvm::Value* x, llvm::Value
   return is_signed(op) ? l.b.CreateSDiv(x, y) : l.b.CreateUDiv(x, y);
 }
 
+// Whether the reciprocal is a normal number, or that of 0: integers are 0 or neither small nor large.
+bool is_of_integer(const llvm::Value* y) { return llvm::isa<llvm::SIToFPInst, llvm::UIToFPInst>(y); }
+
 // fp32 quotients of many elements by the same few numbers: as div.full does it, x k * rcp(y k) with a k that keeps the
 // reciprocal a normal number, but k and the reciprocal once for each y, and without k where it is 1.
 bool divide_by_few(Lowering& l, const ir::Op& op) {
@@ -206,6 +209,10 @@ bool divide_by_few(Lowering& l, const ir::Op& op) {
   for (int r : registers) {  // not the map's order, which is that of addresses
     Divisor& d = divisors[y[r]];
     if (d.scale) continue;
+    if (is_of_integer(y[r])) {
+      d = {number(1), l.hw("rcp_approx_ftz_f32", {y[r]})};
+      continue;
+    }
     llvm::Value* size = l.b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, y[r]);
     llvm::Value* large = l.b.CreateFCmpOGT(size, number(0x1p126));
     llvm::Value* small = l.b.CreateFCmpOLT(size, number(0x1p-126));
@@ -219,7 +226,9 @@ bool divide_by_few(Lowering& l, const ir::Op& op) {
     const Divisor& d = divisors[y[r]];
     return l.b.CreateFMul(l.b.CreateFMul(x[r], d.scale), d.reciprocal);
   };
-  l.set(op.result(), branch(l, type, l.b.CreateNot(any_scaled), by_reciprocal, scaled));
+  const bool never = any_scaled == l.b.getFalse();
+  l.set(op.result(), never ? l.map_registers(type, by_reciprocal)
+                           : branch(l, type, l.b.CreateNot(any_scaled), by_reciprocal, scaled));
   return true;
 }
 

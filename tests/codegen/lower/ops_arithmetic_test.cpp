@@ -149,6 +149,36 @@ TEST(Arithmetic, Division) {
     EXPECT_LE(ulp_error(q[0][i], (long double)(float(x[i])) / float(y[i])), 2) << x[i] << " / " << y[i];
 }
 
+// Many quotients by one integer are products with its reciprocal.
+TEST(Arithmetic, QuotientsByOneInteger) {
+  Program program = Program::parse(R"(
+import triton
+import triton.language as tl
+
+@triton.jit
+def by_one(o, x, n):
+    i = tl.arange(0, 4096)
+    tl.store(o + i, tl.load(x + i) / n)
+)",
+                                   "by_one.py");
+  std::vector<float> x = random_values<float>(4096, 11);
+  x[0] = 0.0f, x[1] = -0.0f, x[2] = 1e-44f, x[3] = 3.4e38f, x[4] = INFINITY, x[5] = NAN;
+  for (int32_t n : {1, -1, 3, -7, 1 << 20, INT32_MAX, INT32_MIN, 0}) {
+    Array<float> o(x.size()), given(x);
+    program.kernel("by_one").launch(device(), Grid{1}, {.num_warps = 4}, Arg(o), Arg(given), Arg(n));
+    const std::vector<float> found = o.values();
+    for (size_t i = 0; i < x.size(); ++i) {
+      const float exact = x[i] / float(n);
+      if (std::isnan(exact))
+        EXPECT_TRUE(std::isnan(found[i])) << x[i] << " / " << n;
+      else if (std::isinf(exact) || exact == 0 || std::abs(exact) < std::numeric_limits<float>::min())
+        EXPECT_NEAR(found[i] == exact ? 0 : found[i] - exact, 0, 3e-45) << x[i] << " / " << n;
+      else
+        EXPECT_LE(ulp_error(found[i], (long double)(x[i]) / n), 2) << x[i] << " / " << n;
+    }
+  }
+}
+
 TEST(Arithmetic, Fma) {
   for_types<FloatTypes>([](auto type) {
     using T = decltype(type);

@@ -376,6 +376,32 @@ def places(out_ptr, W, H):
   EXPECT_EQ(divisions("(i + 1) // W", 16), 4);
 }
 
+// The reciprocal of an integer is a normal number, whose range nothing has to look at.
+TEST(PtxInstructions, QuotientsByAnIntegerDoNotBranch) {
+  auto branches = [](const char* divisor) {
+    const std::string text = fmt::format(R"(
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def mean(out_ptr, n, x):
+    i = tl.arange(0, 4096)
+    tl.store(out_ptr + i, tl.load(out_ptr + i) / {})
+)",
+                                         divisor);
+    const std::vector<ArgType> types{
+        {.elem = Elem::F32, .pointer = true, .divisible_by = 16}, {.elem = Elem::I32}, {.elem = Elem::F32}};
+    const std::string ptx =
+        Program::parse(text, "mean.py").kernel("mean").compile(types, {.num_warps = 4}, "sm_90a").ptx;
+    EXPECT_EQ(count(ptx, "rcp\\.approx"), 1) << ptx;
+    return count(ptx, "\\bbra\\b");
+  };
+  EXPECT_EQ(branches("n"), 0);
+  EXPECT_EQ(branches("(n + 1).to(tl.int64)"), 0);
+  EXPECT_GT(branches("x"), 0);
+}
+
 // A loop that waits for another program asks each time.
 TEST(PtxInstructions, LoopsThatWaitLoadAgain) {
   for (const char* how : {"", ", volatile=True", ", cache_modifier='.cv'"}) {
