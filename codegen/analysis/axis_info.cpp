@@ -9,6 +9,7 @@
 #include "codegen/analysis/axis_facts.h"
 #include "codegen/analysis/axis_runs.h"
 #include "codegen/analysis/mask_bounds.h"
+#include "codegen/analysis/usual_distance.h"
 #include "codegen/ir/flow.h"
 #include "runtime/base/check.h"
 
@@ -549,12 +550,14 @@ bool has_promises(const ir::Func& func) {
   return found;
 }
 
-std::vector<int> fastest_axes(const AxisInfo& pointers) {
+std::vector<int> fastest_axes(const AxisInfo& pointers, const std::vector<int64_t>& usual_distances) {
   std::vector<int> order;
   for (int axis = int(pointers.contiguity.size()); axis-- > 0;) order.push_back(axis);
   auto distance = [&](int axis) {
     const AxisInfo::Run run = pointers.strided.empty() ? AxisInfo::Run{} : pointers.strided[size_t(axis)];
-    return run.stride ? std::abs(double(run.stride)) / double(run.repeats) : std::numeric_limits<double>::infinity();
+    if (run.stride) return std::abs(double(run.stride)) / double(run.repeats);
+    const int64_t usual = std::abs(usual_distances[size_t(axis)]);
+    return usual > 0 && usual < UsualDistances::kFar ? double(usual) : std::numeric_limits<double>::infinity();
   };
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
     const int64_t run_a = pointers.contiguity[size_t(a)], run_b = pointers.contiguity[size_t(b)];

@@ -88,7 +88,7 @@ class AxisQuery {
 };
 
 /// Axes by contiguity of the pointers, the most contiguous first; then those along which elements lie nearest to each
-/// other, as far as that is known; the last axis wins a tie.
-std::vector<int> fastest_axes(const AxisInfo& pointers);
+/// other, as far as that is known, or else usually (UsualDistances); the last axis wins a tie.
+std::vector<int> fastest_axes(const AxisInfo& pointers, const std::vector<int64_t>& usual_distances);
 
 }  // namespace tegula

@@ -51,6 +51,7 @@ void MemoryLayouts::add(Op& op) {
     op.set(ir::attr::vector, 1);
     if (!ptr->type.is_tile()) return;
     pointers_[&op] = axis_.info(ptr, mask_of(op));
+    orders_[&op] = fastest_axes(pointers_.at(&op), usual_.of(ptr));
     for (int axis = 0; axis < ptr->type.rank(); ++axis) widths_[&op].push_back(find_width(op, axis));
     ops_.push_back(&op), groups_[group_of(op)].push_back(&op);
   }
@@ -66,7 +67,7 @@ void MemoryLayouts::find_all() {
 }
 
 MemoryLayouts::Group MemoryLayouts::group_of(const Op& op) const {
-  return {op.operands[0]->type.shape, fastest_axes(pointers_.at(&op))[0], op.opcode == Opcode::AsyncCopy};
+  return {op.operands[0]->type.shape, orders_.at(&op)[0], op.opcode == Opcode::AsyncCopy};
 }
 
 LayoutRef MemoryLayouts::layout_of(const Group& group) {
@@ -82,7 +83,7 @@ static constexpr int kMostHeld = 16;
 LinearLayout MemoryLayouts::find_layout(const Group& group) const {
   const std::vector<Op*>& ops = groups_.at(group);
   const Shape& shape = group.shape;
-  std::vector<int> order = fastest_axes(pointers_.at(ops[0]));
+  const std::vector<int>& order = orders_.at(ops[0]);
   int64_t elements = ops[0]->operands[0]->type.num_elements();
   const int64_t threads = 32 * func_.num_warps() * blocks_;
   const int64_t limit = std::min(block_of(shape[order[0]]), std::max<int64_t>(1, elements / threads));

@@ -13,6 +13,7 @@
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/launch_values.h"
 #include "codegen/analysis/layout_price.h"
+#include "codegen/analysis/usual_distance.h"
 #include "codegen/ir/ir.h"
 #include "codegen/target/target.h"
 
@@ -104,7 +105,9 @@ class MemoryLayouts {
   const LaunchValues values_;
   int blocks_ = 1;
   std::vector<ir::Op*> ops_;
-  std::unordered_map<const ir::Op*, AxisInfo> pointers_;        // of ops, where their masks are true
+  std::unordered_map<const ir::Op*, AxisInfo> pointers_;  // of ops, where their masks are true
+  UsualDistances usual_;
+  std::unordered_map<const ir::Op*, std::vector<int>> orders_;  // of ops: axes, the fastest first
   std::unordered_map<const ir::Op*, std::vector<int>> widths_;  // of ops, by axis: what an instruction can cover
   std::map<Group, std::vector<ir::Op*>> groups_;
   std::map<Group, LayoutRef> layouts_;

@@ -9,6 +9,7 @@
 #include "codegen/analysis/occupancy.h"
 #include "codegen/analysis/pointer_base.h"
 #include "codegen/analysis/shared_plan.h"
+#include "codegen/analysis/usual_distance.h"
 #include "codegen/pipeline/edit.h"
 #include "codegen/pipeline/loop_stages.h"
 #include "codegen/pipeline/loop_values.h"
@@ -231,7 +232,9 @@ bool is_copyable(const Op& load, const Func& func, const AxisAnalysis& axes) {
   return width * elem_bytes(type.elem) >= kLeastCopyBytes;
 }
 
-int contiguous_axis(const Op& load, const AxisAnalysis& axes) { return fastest_axes(axes.info(load.operand(0)))[0]; }
+int contiguous_axis(const Op& load, const AxisAnalysis& axes) {
+  return fastest_axes(axes.info(load.operand(0)), UsualDistances().of(load.operand(0)))[0];
+}
 
 bool copy_early(Func& func, const Target& target, const std::vector<Op*>& without_room) {
   return EarlyCopies(func, target, without_room).run();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "codegen/analysis/axis_info.h"
+#include "codegen/analysis/usual_distance.h"
 #include "codegen/ir/builder.h"
 
 namespace tegula::axis {
@@ -45,6 +46,9 @@ class Axis : public testing::Test {
   }
   int width(const Value* ptr, const Value* mask, int axis = 0) {
     return AxisAnalysis(func).vector_width(ptr, mask, axis);
+  }
+  std::vector<int> fastest(const Value* ptr) {
+    return fastest_axes(AxisAnalysis(func).info(ptr), UsualDistances().of(ptr));
   }
   static constexpr int64_t kAll = int64_t(1) << 30;  // of zero
 };
