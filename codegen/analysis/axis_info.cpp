@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
-#include <limits>
 #include <unordered_set>
 
 #include "codegen/analysis/axis_facts.h"
@@ -557,7 +556,8 @@ std::vector<int> fastest_axes(const AxisInfo& pointers, const std::vector<int64_
     const AxisInfo::Run run = pointers.strided.empty() ? AxisInfo::Run{} : pointers.strided[size_t(axis)];
     if (run.stride) return std::abs(double(run.stride)) / double(run.repeats);
     const int64_t usual = std::abs(usual_distances[size_t(axis)]);
-    return usual > 0 && usual < UsualDistances::kFar ? double(usual) : std::numeric_limits<double>::infinity();
+    // What is the same all along, or follows from no stride, may be taken before what is a stride apart.
+    return double(usual > 0 && usual < UsualDistances::kUnknown ? usual : UsualDistances::kFar);
   };
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
     const int64_t run_a = pointers.contiguity[size_t(a)], run_b = pointers.contiguity[size_t(b)];

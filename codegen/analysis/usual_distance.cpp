@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <optional>
 
 namespace tegula {
@@ -13,16 +14,32 @@ using Distances = std::vector<int64_t>;
 
 namespace {
 
-constexpr int64_t kFar = UsualDistances::kFar;
+constexpr int64_t kFar = UsualDistances::kFar, kUnknown = UsualDistances::kUnknown;
 
 bool is_far(int64_t distance) { return std::abs(distance) >= kFar; }
 
-int64_t times(int64_t distance, int64_t factor) {
-  if (distance == 0 || factor == 0) return 0;
-  return is_far(distance) || std::abs(distance) > kFar / std::abs(factor) ? kFar : distance * factor;
+/// A distance that is a multiple of `divisor`.
+int64_t far(int64_t divisor) { return kFar + std::min(divisor, kFar - 1); }
+
+int64_t divisor_of(int64_t distance) {
+  return std::abs(distance) >= kUnknown ? 1 : is_far(distance) ? std::abs(distance) - kFar : std::abs(distance);
 }
 
-int64_t plus(int64_t a, int64_t b) { return is_far(a) || is_far(b) || is_far(a + b) ? kFar : a + b; }
+int64_t times(int64_t distance, int64_t factor) {
+  if (distance == 0 || factor == 0) return 0;
+  if (std::abs(distance) >= kUnknown) return kUnknown;
+  factor = std::abs(factor);
+  const bool overflows = divisor_of(distance) > kFar / factor;
+  if (is_far(distance) || overflows) return far(overflows ? kFar : divisor_of(distance) * factor);
+  return distance * factor;
+}
+
+int64_t plus(int64_t a, int64_t b) {
+  if (std::abs(a) >= kUnknown || std::abs(b) >= kUnknown) return kUnknown;
+  if (a == 0 || b == 0) return a + b;
+  if (is_far(a) || is_far(b) || is_far(a + b)) return far(std::gcd(divisor_of(a), divisor_of(b)));
+  return a + b;
+}
 
 /// Of a few neighbours that are one, as two numbers of 4 bits in a byte, the next ones are near.
 int64_t quotient(int64_t distance, int64_t divisor) {
@@ -60,7 +77,7 @@ const Distances& UsualDistances::of(const Value* v) {
 Distances UsualDistances::find(const Value& v) {
   const size_t rank = v.type.is_tile() ? size_t(v.type.rank()) : 1;
   if (!v.type.is_tile()) return Distances(rank, 0);
-  if (!v.def) return Distances(rank, kFar);  // of a loop: its pointers are told by what they begin with at best
+  if (!v.def) return Distances(rank, kUnknown);  // of a loop: its pointers are told by what they begin with at best
   const Op& op = *v.def;
   switch (op.opcode) {
     case Opcode::Constant:
@@ -91,7 +108,7 @@ Distances UsualDistances::find(const Value& v) {
     case Opcode::Select:  // as of indices that are 0 where there is no element
       return known_.at(op.operands[1]);
     default:
-      return op.has(ir::Elementwise) && op.operands.size() == 2 ? of_elements(op) : Distances(rank, kFar);
+      return op.has(ir::Elementwise) && op.operands.size() == 2 ? of_elements(op) : Distances(rank, kUnknown);
   }
 }
 
@@ -101,6 +118,12 @@ Distances UsualDistances::of_elements(const Op& op) {
   const Distances scalar(rank, 0);
   const Distances &a = x->type.is_tile() ? known_.at(x) : scalar, &b = y->type.is_tile() ? known_.at(y) : scalar;
   const std::optional<int64_t> number = constant_of(y), first = constant_of(x);
+  // By a number that is the same along the axis, known at run time alone.
+  const auto by_stride = [&](int64_t distance, const Value* stride) {
+    const Value* one = stride->def && stride->def->opcode == Opcode::Splat ? stride->def->operands[0] : stride;
+    const int64_t divisor = one->type.is_tile() ? 1 : axes_.info(one).divisibility[0];
+    return distance == 0 ? 0 : far(times(divisor_of(distance), divisor));
+  };
   Distances found;
   for (size_t axis = 0; axis < rank; ++axis) {
     const int64_t l = a[axis], r = b[axis];
@@ -115,26 +138,29 @@ Distances UsualDistances::of_elements(const Op& op) {
         found.push_back(plus(l, times(r, elem_bytes(x->type.elem))));
         break;
       case Opcode::Mul:
-        found.push_back(number ? times(l, *number) : first ? times(r, *first) : l == 0 && r == 0 ? 0 : kFar);
+        if (number || first)
+          found.push_back(number ? times(l, *number) : times(r, *first));
+        else
+          found.push_back(r == 0 ? by_stride(l, y) : l == 0 ? by_stride(r, x) : kUnknown);
         break;
       case Opcode::Shl:
-        found.push_back(number && *number < 40 ? times(l, int64_t(1) << *number) : l == 0 && r == 0 ? 0 : kFar);
+        found.push_back(number && *number < 40 ? times(l, int64_t(1) << *number) : l == 0 && r == 0 ? 0 : kUnknown);
         break;
       case Opcode::Div:
         if (number && *number != 0)
-          found.push_back(is_far(l) ? kFar : quotient(l, *number));
+          found.push_back(is_far(l) ? kUnknown : quotient(l, *number));
         else
-          found.push_back(std::abs(l) <= 1 && r == 0 ? 0 : kFar);
+          found.push_back(std::abs(l) <= 1 && r == 0 ? 0 : kUnknown);
         break;
       case Opcode::Rem:
-        found.push_back(r != 0 ? kFar : number && *number != 0 && !is_far(l) ? l % *number : l);
+        found.push_back(r != 0 ? kUnknown : number && *number != 0 && !is_far(l) ? l % *number : l);
         break;
       case Opcode::Minimum:
       case Opcode::Maximum:
-        found.push_back(r == 0 ? l : l == 0 ? r : l == r ? l : kFar);
+        found.push_back(r == 0 ? l : l == 0 ? r : l == r ? l : kUnknown);
         break;
       default:
-        found.push_back(l == 0 && r == 0 ? 0 : kFar);
+        found.push_back(l == 0 && r == 0 ? 0 : kUnknown);
     }
   }
   return found;

@@ -41,7 +41,7 @@ int most_at_once(const Op& op, const Target& target) {
 }  // namespace
 
 MemoryLayouts::MemoryLayouts(ir::Func& func, const Target& target)
-    : func_(func), target_(target), axis_(func), values_(func, axis_, inputs_) {
+    : func_(func), target_(target), axis_(func), usual_(axis_), values_(func, axis_, inputs_) {
   if (has_promises(func)) without_promises_.emplace(func, AxisPremises{.promises = false});
 }
 

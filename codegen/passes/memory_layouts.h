@@ -100,13 +100,13 @@ class MemoryLayouts {
   const ir::Func& func_;
   const Target& target_;
   AxisAnalysis axis_;
+  UsualDistances usual_;
   std::optional<AxisAnalysis> without_promises_;  // of a program that promises something
   const CostInputs inputs_;
   const LaunchValues values_;
   int blocks_ = 1;
   std::vector<ir::Op*> ops_;
-  std::unordered_map<const ir::Op*, AxisInfo> pointers_;  // of ops, where their masks are true
-  UsualDistances usual_;
+  std::unordered_map<const ir::Op*, AxisInfo> pointers_;        // of ops, where their masks are true
   std::unordered_map<const ir::Op*, std::vector<int>> orders_;  // of ops: axes, the fastest first
   std::unordered_map<const ir::Op*, std::vector<int>> widths_;  // of ops, by axis: what an instruction can cover
   std::map<Group, std::vector<ir::Op*>> groups_;

@@ -233,7 +233,7 @@ bool is_copyable(const Op& load, const Func& func, const AxisAnalysis& axes) {
 }
 
 int contiguous_axis(const Op& load, const AxisAnalysis& axes) {
-  return fastest_axes(axes.info(load.operand(0)), UsualDistances().of(load.operand(0)))[0];
+  return fastest_axes(axes.info(load.operand(0)), UsualDistances(axes).of(load.operand(0)))[0];
 }
 
 bool copy_early(Func& func, const Target& target, const std::vector<Op*>& without_room) {

@@ -48,7 +48,8 @@ class Axis : public testing::Test {
     return AxisAnalysis(func).vector_width(ptr, mask, axis);
   }
   std::vector<int> fastest(const Value* ptr) {
-    return fastest_axes(AxisAnalysis(func).info(ptr), UsualDistances().of(ptr));
+    const AxisAnalysis axes(func);
+    return fastest_axes(axes.info(ptr), UsualDistances(axes).of(ptr));
   }
   static constexpr int64_t kAll = int64_t(1) << 30;  // of zero
 };
