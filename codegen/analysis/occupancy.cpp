@@ -85,7 +85,7 @@ int64_t registers_of_stream(const Func& func) {
 int64_t programs_of_stream(const Func& func, const Target& target, int64_t shared_bytes) {
   constexpr int64_t kUnit = 8;  // of the registers that a thread gets
   const int64_t registers = (registers_of_stream(func) + kUnit - 1) / kUnit * kUnit;
-  const int64_t by_registers = target.registers_per_sm / (kThreadsPerWarp * func.num_warps() * registers);
+  const int64_t by_registers = programs_by_registers(func, target, registers);
   return std::max<int64_t>(1, std::min(by_registers, programs_by_room(func, target, shared_bytes)));
 }
 
@@ -95,12 +95,18 @@ int64_t programs_by_room(const Func& func, const Target& target, int64_t shared_
   return std::min<int64_t>(target.programs_of(func.num_warps()), target.shared_per_sm / (shared_bytes + kSharedBeside));
 }
 
-int64_t expected_registers(const Func& func) {
+int64_t programs_by_registers(const Func& func, const Target& target, int64_t registers) {
+  return target.registers_per_sm / (kThreadsPerWarp * func.num_warps() * std::max<int64_t>(1, registers));
+}
+
+int64_t live_registers(const Func& func) {
   const AxisAnalysis axes(func);
   const CostInputs inputs;
   const LaunchValues values(func, axes, inputs);
-  return RegisterPressure(func, axes, values).peak().words * 2 / 3;
+  return RegisterPressure(func, axes, values).peak().words;
 }
+
+int64_t expected_registers(const Func& func) { return live_registers(func) * 2 / 3; }
 
 bool has_chained_products(const Func& func) {
   bool found = false;

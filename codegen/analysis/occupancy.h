@@ -11,6 +11,12 @@ namespace tegula {
 /// The number of programs that shared memory and warps allow, whatever the registers.
 int64_t programs_by_room(const ir::Func& func, const Target& target, int64_t shared_bytes);
 
+/// How many programs of the function an SM has registers for, if each thread takes so many.
+int64_t programs_by_registers(const ir::Func& func, const Target& target, int64_t registers);
+
+/// The registers a thread that hold what is live at a time, as the program is written.
+int64_t live_registers(const ir::Func& func);
+
 /// The registers a thread that the assembler is expected to use if it is free to choose. It keeps fewer values at a
 /// time than RegisterPressure finds live: two thirds of them in loops around products, as measured.
 int64_t expected_registers(const ir::Func& func);

@@ -124,10 +124,22 @@ class Assigner {
   /// The layout of a value that is computed elementwise from a product's sums, or is these in another shape; null for
   /// other values.
   LayoutRef layout_of_sums(const Value* v) {
-    if (!v || !v->def || without_sums_.contains(v)) return nullptr;
-    LayoutRef layout = find_sums(*v);
-    if (!layout) without_sums_.insert(v);
+    // A loop may compute what it carries from itself: such a value is looked at once.
+    if (!v || !without_sums_.insert(v).second) return nullptr;
+    LayoutRef layout = v->def ? find_sums(*v) : find_carried_sums(*v);
+    if (layout) without_sums_.erase(v);
     return layout;
+  }
+  /// Whether the program is one warp, which exchanges elements without waiting for others.
+  bool is_alone() const { return func_.num_warps() == 1; }
+
+  /// Where several warps store what a loop carries, it has gained as often as it has lost (H200).
+  LayoutRef find_carried_sums(const Value& v) {
+    const Op* op = v.block ? v.block->parent : nullptr;
+    if (!op || op->opcode != Opcode::For || !is_alone()) return nullptr;
+    const ir::ForLoop loop(*op);
+    const auto number = loop.number(&v);
+    return number ? layout_of_sums(loop.next(*number)) : nullptr;
   }
   LayoutRef find_sums(const Value& v) {
     const Op& op = *v.def;
@@ -156,10 +168,11 @@ class Assigner {
     const auto in_warps = warp_local_layout(*sums, axis, wanted);
     if (!in_warps) return nullptr;
     auto price = [&](const LinearLayout& layout) {
-      return conversion_price(op.operands[1]->type, *sums, layout) +
+      return conversion_price(op.operands[1]->type, *sums, layout, !is_alone()) +
              access_price(layout, axis, bytes, std::min(width, layout.contiguous_registers(axis)));
     };
     if (price(*in_warps) > price(*memory_.layout_of(op))) return nullptr;
+    if (is_alone() && op.parent->parent && price(*in_warps) > price(*sums)) return nullptr;
     return std::make_shared<LinearLayout>(*in_warps);
   }
 
@@ -203,9 +216,12 @@ class Assigner {
   }
   /// Whether the load goes element by element: with a layout of its own, each warp would then issue as many
   /// instructions as all warps together otherwise.
-  bool is_piecemeal(const Op& load) {
+  bool is_piecemeal(const Op& load) { return is_piecemeal(load, *memory_.layout_of(load)); }
+  bool is_piecemeal(const Op& load, const LinearLayout& layout) {
     constexpr int kWordBytes = 4;
-    return memory_.width_of(load, memory_.fastest_axis(load)) * elem_bytes(load.operands[0]->type.elem) < kWordBytes;
+    const int axis = memory_.fastest_axis(load);
+    const int width = std::min(memory_.width_of(load, axis), layout.contiguous_registers(axis));
+    return width * elem_bytes(load.operands[0]->type.elem) < kWordBytes;
   }
   /// Whether another load of the block feeds a product through an exchange between warps.
   bool another_waits(const Op& load) {
@@ -248,10 +264,9 @@ class Assigner {
     // A single warp exchanges elements without waiting for others.
     const auto price = [&](const LinearLayout& layout) {
       const LinearLayout& operand = loaded_operands_.at(load.result());
-      return PriceOfLoad{
-          access_price(layout, access),
-          func_.num_warps() > 1 ? conversion_price(load.result()->type, layout, operand, !waits_anyway) : 0,
-          double(layout.remove_zero_registers().in_size(Dim::Register))};
+      return PriceOfLoad{access_price(layout, access),
+                         is_alone() ? 0 : conversion_price(load.result()->type, layout, operand, !waits_anyway),
+                         double(layout.remove_zero_registers().in_size(Dim::Register))};
     };
     PricedLoad& made = at->second;
     made.axis = access.axis;
@@ -320,13 +335,27 @@ class Assigner {
   /// Whether it is cheaper that what is stored gets the layout of the op's group than that it is stored as it is.
   bool is_converted(const Op& op, const LinearLayout& given) {
     if (op.opcode != Opcode::Store) return false;
-    const Access access = memory_.access_of(op, memory_.fastest_axis(op));
-    auto price = [&](const LinearLayout& layout) {
-      Access tried = access;
-      tried.width = std::min(tried.width, layout.contiguous_registers(tried.axis));
-      return conversion_price(op.operands[1]->type, given, layout) + access_price(layout, tried);
-    };
-    return price(*memory_.layout_of(op)) < price(given);
+    const LinearLayout& own = *memory_.layout_of(op);
+    return conversion_price(op.operands[1]->type, given, own) + price_as(op, own) < price_as(op, given);
+  }
+  /// Whether it is cheaper that a single warp loads a tile for a product of a loop in the layout of the op's group, and
+  /// converts it, than that each thread loads what it multiplies, element by element, as it would where the layout of
+  /// the product gets there first. Single elements could not be copied ahead either.
+  bool is_converted_for_product(const Op& op) {
+    const auto found = op.opcode == Opcode::Load ? loaded_operands_.find(op.result()) : loaded_operands_.end();
+    if (!is_alone() || !op.parent->parent || found == loaded_operands_.end()) return false;
+    const LinearLayout &own = *memory_.layout_of(op), &given = found->second;
+    const ir::Type& type = op.result()->type;
+    if (std::ranges::count(type.shape, 1) + 2 > type.rank() || !is_piecemeal(op, given)) return false;
+    constexpr double kPart = 1;  // to put an element into its word
+    const double parts = kPart * double(given.remove_zero_registers().in_size(Dim::Register));
+    return conversion_price(type, own, given, false) + price_as(op, own) < price_as(op, given) + parts;
+  }
+  /// The price of the op's accesses in a layout.
+  double price_as(const Op& op, const LinearLayout& layout) {
+    Access access = memory_.access_of(op, memory_.fastest_axis(op));
+    access.width = std::min(access.width, layout.contiguous_registers(access.axis));
+    return access_price(layout, access);
   }
 
   // Accesses to small tiles take the layouts that have reached them by propagation; the larger ones go first.
@@ -376,7 +405,7 @@ class Assigner {
         anchor_memory(*op, std::move(layout));
       else if (LayoutRef layout = load_for_product(*op))
         anchor_memory(*op, std::move(layout));
-      else if (op->opcode == Opcode::AsyncCopy || is_large(*op))
+      else if (op->opcode == Opcode::AsyncCopy || is_large(*op) || is_converted_for_product(*op))
         anchor_memory(*op, memory_.layout_of(*op));
       else if (!anchor_for_place(*op))
         small.push_back(op);

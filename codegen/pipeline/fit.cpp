@@ -6,6 +6,7 @@
 #include "codegen/analysis/axis_info.h"
 #include "codegen/analysis/equal_elements.h"
 #include "codegen/analysis/launch_values.h"
+#include "codegen/analysis/occupancy.h"
 #include "codegen/analysis/register_pressure.h"
 #include "codegen/pipeline/edit.h"
 
@@ -68,14 +69,6 @@ bool fits(SharedNeeds& needs, const Target& target, const Stores& stores, int64_
   return needs.bytes() + (stores.barriers ? kBarrierRoom : 0) <= target.shared_per_program;
 }
 
-// Registers that are live at a time, as the loops are written.
-int64_t registers_live(const Func& func) {
-  const AxisAnalysis axis(func);
-  const CostInputs inputs;
-  const LaunchValues values(func, axis, inputs);
-  return RegisterPressure(func, axis, values).peak().words;
-}
-
 // Removes loads that all programs have in common, unless all are: caches have these, so that the wait is short.
 void leave_common(const Func& func, std::vector<Op*>& loads) {
   std::vector<Op*> own = loads;
@@ -135,7 +128,7 @@ int fit_loads(const Func& func, const Target& target, const Op& loop, std::vecto
       if (!carried->type.pointer && !carried->type.is_token()) free -= bytes_per_thread(carried->type);
     // However many registers are live, so much is free.
     if (register_bytes_of(loads) * ahead <= std::min({budget, free, kAlways})) return int(ahead);
-    const int64_t live = registers_live(func);
+    const int64_t live = live_registers(func);
     // The assembler keeps some of what is live only in part at a time, so a little more than the limit may be live.
     // Where far fewer registers are live than there is room for, loads may take more of them.
     if (4 * live > 5 * limit) free = std::min(free, kAlways);

@@ -486,6 +486,12 @@ bool Partition::is_alone(const LoopSchedule& schedule, int64_t slots) const {
   return programs_by_room(func_, target_, shared_bytes_with(func_, sizes_, schedule.copies, slots)) <= 1;
 }
 
+// How many programs an SM would run at a time without warps that copy.
+int64_t Partition::programs_of(const LoopSchedule& schedule, int64_t slots) const {
+  const int64_t by_room = programs_by_room(func_, target_, shared_bytes_with(func_, sizes_, schedule.copies, slots));
+  return std::min(by_room, programs_by_registers(func_, target_, expected_registers(func_)));
+}
+
 // Measured on an H200. A loop that only sums up gains if its copies are bulk copies: they then cost its warps nothing,
 // not even a barrier, while threads that copy keep no more of them under way than the warps themselves would; so does
 // one that computes its product's fragments, whose warpgroups then need not wait for each other. Others gain with two
@@ -493,9 +499,14 @@ bool Partition::is_alone(const LoopSchedule& schedule, int64_t slots) const {
 // Warps that copy take registers as well, and what the program then spills costs more than they gain: so a program that
 // takes nearly all registers is left alone. (Registers of products' operands are not counted in full.)
 // A loop that has no more iterations than slots copies all it needs at its begin, whoever does; more programs at a
-// time, which have the registers of copying warps, are worth more than those.
+// time, which have the registers of copying warps, are worth more than those. So are many programs at a time where the
+// loop has few iterations: each begins and ends beside others, while a program with copying warps is alone.
 bool Partition::pays(Op& loop, const LoopSchedule& schedule, int64_t slots, bool bulk) const {
-  if (const auto trips = most_trips(loop); trips && *trips <= slots && nest_of(loop, func_).size() == 1) return false;
+  if (const auto trips = most_trips(loop); trips && nest_of(loop, func_).size() == 1) {
+    constexpr int64_t kFewTrips = 8, kManyPrograms = 4;
+    if (*trips <= slots) return false;
+    if (*trips <= kFewTrips && programs_of(schedule, slots) >= kManyPrograms) return false;
+  }
   constexpr int kLeastWarps = 2 * kWarpsOfGroup;
   const bool gains =
       schedule.sums_up || schedule.has_fragments

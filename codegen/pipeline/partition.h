@@ -96,6 +96,7 @@ class Partition {
   int64_t make_room(const std::vector<ir::Op*>& nest, const LoopSchedule& schedule, std::vector<Fill>& fills,
                     int64_t wanted, bool bulk, bool in_turns);
   bool is_alone(const LoopSchedule& schedule, int64_t slots) const;
+  int64_t programs_of(const LoopSchedule& schedule, int64_t slots) const;
   void alloc_barriers(std::vector<Fill>& fills, int64_t slots, bool bulk);
   int64_t go_on(const std::vector<ir::Op*>& nest, const LoopSchedule& schedule, std::vector<Fill>& fills);
   Turn begin_fills(const Divided& divided, bool bulk);

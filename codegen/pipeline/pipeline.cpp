@@ -65,13 +65,15 @@ class LoopPipeliner {
         sizes_(sizes),
         partition_(partition),
         may_join_(may_join),
-        asked_(stages_of(loop, func)),
+        is_short_(is_short(loop)),
+        asked_(is_short_ ? func.num_stages() : stages_of(loop, func)),
         stages_(asked_),
         later_(std::move(later)),
         never_negative_(never_negative) {}
 
   void run() {
     LoopSchedule schedule = schedule_of(loop_);
+    if (is_short_) return run_short(schedule);
     const bool all = loop_.has(attr::num_stages);
     if (schedule.product) multiply_in_waves(loop_, *schedule.product);
     if (!schedule.indices.empty()) run_indices_ahead(schedule);
@@ -92,6 +94,21 @@ class LoopPipeliner {
   }
 
  private:
+  // The loads of a short loop run ahead if all of them can be copies, which take no registers; small ones do then, too.
+  void run_short(LoopSchedule& schedule) {
+    const auto small = std::stable_partition(schedule.loads.begin(), schedule.loads.end(),
+                                             [](const Op* load) { return !is_small_load(*load); });
+    std::vector<Op*> ahead(small, schedule.loads.end());
+    schedule.loads.erase(small, schedule.loads.end());
+    const int64_t programs = std::max<int64_t>(1, programs_by_registers(func_, context_.target, live_registers(func_)));
+    if (schedule.loads.empty() || !schedule.indices.empty() || !copy_loads(schedule, schedule.loads, programs)) {
+      context_.transfers.push_back({loop_.loc, "loads of the iteration itself, as the loop has four at most", ""});
+      return;
+    }
+    if (!ahead.empty()) expand_loads(loop_, ahead, never_negative_, 1);
+    pipeline_copies(schedule);
+  }
+
   // Once for each loop of the text, however often it was inlined.
   void note_fewer_stages(const FewerStages& loop) {
     auto& all = context_.fewer_stages;
@@ -148,7 +165,8 @@ class LoopPipeliner {
       std::erase_if(left, [&](Op* load) { return std::ranges::find(schedule.loads, load) != schedule.loads.end(); });
       leave_common(left, schedule.loads);
     }
-    if (left.empty() || !copy_loads(schedule, left)) return ahead;
+    constexpr int64_t kPrograms = 2;
+    if (left.empty() || !copy_loads(schedule, left, kPrograms)) return ahead;
     schedule.loads = loads;
     std::erase_if(schedule.loads, [&](Op* load) { return copied_loads_->replaced(load); });
     return fit();
@@ -168,28 +186,32 @@ class LoopPipeliner {
     if (bytes(loads) - bytes(own) <= kMost * bytes(held)) loads = std::move(own);
   }
 
-  // Has these loads copied to places, if there is room; fewer programs than two that could run at a time must not be
-  // the price. Few slots do. Where not all have room, the largest ones stay loads.
-  bool copy_loads(LoopSchedule& schedule, std::vector<Op*> loads) {
+  // Has these loads copied to places, if there is room; fewer programs than `most_programs` that could run at a time
+  // must not be the price; where copies save a short loop's waits, a third of them may. Few slots do. Where not all
+  // have room, the largest ones stay loads, unless the loop is short.
+  bool copy_loads(LoopSchedule& schedule, std::vector<Op*> loads, int64_t most_programs) {
     Stores stores{schedule.copies, later_, true};
     stores.others.insert(stores.others.end(), schedule.stores.begin(), schedule.stores.end());
-    constexpr int64_t kPrograms = 2, kBarriers = 1024;
+    constexpr int64_t kBarriers = 1024;
     auto programs = [&](int64_t slots) {
       const int64_t bytes =
           shared_bytes_with(func_, sizes_, {{stores.own, slots}, {schedule.stores, 2}, {later_, asked_}});
-      return std::clamp<int64_t>(programs_by_room(func_, context_.target, bytes + kBarriers), 1, kPrograms);
+      return std::clamp<int64_t>(programs_by_room(func_, context_.target, bytes + kBarriers), 1, most_programs);
     };
     const int64_t before =
         programs(std::max<int64_t>(1, fit_slots(func_, sizes_, context_.target, stores, stages_ + 1)));
+    const int64_t least = is_short_ ? before - before / 3 : before;
+    const size_t all = loads.size();
     loads = CopiedLoads::copyable(func_, context_.target, loads);
-    for (; !loads.empty(); loads.erase(std::ranges::max_element(loads, {}, bytes_of))) {
+    for (; !loads.empty() && (!is_short_ || loads.size() == all);
+         loads.erase(std::ranges::max_element(loads, {}, bytes_of))) {
       copied_loads_.emplace(loop_, loads);
       const std::vector<Op*>& copies = copied_loads_->copies();
       stores.own = schedule.copies;
       stores.own.insert(stores.own.end(), copies.begin(), copies.end());
       int64_t slots = fit_slots(func_, sizes_, context_.target, stores, stages_);
       if (const auto trips = most_trips(loop_)) slots = std::min(slots, std::max<int64_t>(2, *trips));
-      while (slots > 1 && programs(slots) < before) --slots;
+      while (slots > 1 && programs(slots) < least) --slots;
       if (slots >= 2) {
         copied_loads_->keep();
         few_slots_ = slots < stages_;
@@ -313,9 +335,7 @@ class LoopPipeliner {
     };
     const int64_t programs = by_room(slots);
     if (by_room(slots - 1) <= programs) return false;
-    constexpr int64_t kThreadsPerWarp = 32;
-    const int64_t registers = std::max<int64_t>(1, expected_registers(func_));
-    return context_.target.registers_per_sm / (kThreadsPerWarp * func_.num_warps() * registers) > programs;
+    return programs_by_registers(func_, context_.target, expected_registers(func_)) > programs;
   }
 
   Op& loop_;
@@ -324,6 +344,7 @@ class LoopPipeliner {
   ScratchSizes& sizes_;
   Partition& partition_;
   const bool may_join_;
+  const bool is_short_;
   const int64_t asked_;
   int64_t stages_;
   const std::vector<Op*> later_;
@@ -392,12 +413,10 @@ void passes::pipeline(Func& func, PassContext& context) {
   walk(func.body, [&](Op& op) {
     if (op.opcode != Opcode::For) return;
     const int64_t stages = stages_of(op, func);
-    if (stages > 1)
+    if (stages > 1 || (func.num_stages() > 1 && is_short(op)))
       pipelined.push_back(&op);
     else if (op.get(attr::warp_specialize) >= 2 && has_product(op))
       context.transfers.push_back({op.loc, no_copy_warps(fmt::format("num_stages is {}", stages)), ""});
-    if (func.num_stages() > 1 && is_short(op))
-      context.transfers.push_back({op.loc, "loads of the iteration itself, as the loop has four at most", ""});
     if (op.has(attr::num_stages) && op.get(attr::num_stages) <= 1) unpipelined.insert(&op);
   });
   Loops loops(func, std::move(pipelined));

@@ -382,6 +382,22 @@ TEST(Partition, DoesNotPayInLoopsWithAsManyIterationsAsSlots) {
   EXPECT_EQ(copy_warps({.elem = Elem::I32, .constant = 128}), 0);
 }
 
+// A program with copying warps has a multiprocessor alone. Of programs with few iterations each, several at a time
+// begin and end beside each other.
+TEST(Partition, DoesNotPayInLoopsOfFewIterationsWhereManyProgramsRun) {
+  const ArgType matrix{.elem = Elem::F16, .pointer = true, .divisible_by = 16},
+      sums{.elem = Elem::F32, .pointer = true};
+  const ArgType number{.elem = Elem::I32, .divisible_by = 64};
+  auto copy_warps = [&](int64_t depth, int stages) {
+    const std::vector<ArgType> types{matrix, matrix, sums, number, number, {.elem = Elem::I32, .constant = depth}};
+    const LaunchOptions options{.constexprs = {{"FORM", ""}, {"ASKS", false}}, .num_stages = stages};
+    return Program::parse(kKernels, "partition.py").kernel("product").compile(types, options, "sm_90a").copy_warps;
+  };
+  EXPECT_EQ(copy_warps(384, 2), 0);
+  EXPECT_GT(copy_warps(1024, 2), 0);
+  EXPECT_GT(copy_warps(384, 4), 0);  // of which two run at a time
+}
+
 TEST(Partition, FalseIsTheDefaultOfALoop) {
   EXPECT_GT(image_of({"by the loop", {.warp_specialize = 2}, "", "sm_90a", false}).copy_warps, 0);
   EXPECT_EQ(image_of({"by the loop", {.warp_specialize = 1}, "", "sm_90a", false}).copy_warps, 0);
