@@ -48,14 +48,6 @@ int64_t quotient(int64_t distance, int64_t divisor) {
                                                     : distance / divisor;
 }
 
-/// The number that all elements are.
-std::optional<int64_t> constant_of(const Value* v) {
-  while (v->def && (v->def->opcode == Opcode::Splat || v->def->opcode == Opcode::Broadcast)) v = v->def->operands[0];
-  if (!v->def || v->def->opcode != Opcode::Constant) return std::nullopt;
-  const auto* number = std::get_if<int64_t>(&v->def->attrs.find(ir::attr::value.name)->second);
-  return number ? std::optional(*number) : std::nullopt;
-}
-
 }  // namespace
 
 const Distances& UsualDistances::of(const Value* v) {
@@ -77,7 +69,7 @@ const Distances& UsualDistances::of(const Value* v) {
 Distances UsualDistances::find(const Value& v) {
   const size_t rank = v.type.is_tile() ? size_t(v.type.rank()) : 1;
   if (!v.type.is_tile()) return Distances(rank, 0);
-  if (!v.def) return Distances(rank, kUnknown);  // of a loop: its pointers are told by what they begin with at best
+  if (!v.def) return Distances(rank, kUnknown);  // carried by a loop, which is not followed
   const Op& op = *v.def;
   switch (op.opcode) {
     case Opcode::Constant:
@@ -117,7 +109,7 @@ Distances UsualDistances::of_elements(const Op& op) {
   const size_t rank = size_t(op.result()->type.rank());
   const Distances scalar(rank, 0);
   const Distances &a = x->type.is_tile() ? known_.at(x) : scalar, &b = y->type.is_tile() ? known_.at(y) : scalar;
-  const std::optional<int64_t> number = constant_of(y), first = constant_of(x);
+  const std::optional<int64_t>&number = axes_.info(y).constant, &first = axes_.info(x).constant;
   // By a number that is the same along the axis, known at run time alone.
   const auto by_stride = [&](int64_t distance, const Value* stride) {
     const Value* one = stride->def && stride->def->opcode == Opcode::Splat ? stride->def->operands[0] : stride;

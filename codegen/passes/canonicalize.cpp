@@ -21,10 +21,6 @@ using namespace ir;
 
 namespace {
 
-const Attr* constant_of(const Value* v) {
-  if (!v || !v->def || v->def->opcode != Opcode::Constant) return nullptr;
-  return &v->def->attrs.find(attr::value.name)->second;
-}
 bool is_integer(const Value* v, int64_t value) { return constant_integer(v) == value; }
 bool is_all_ones(const Value* v) {
   return v->type.is_integer() && is_integer(v, wrap_integer(~uint64_t(0), v->type.elem));

@@ -11,6 +11,11 @@ namespace tegula {
 using ir::Attr;
 using ir::Opcode;
 
+const Attr* constant_of(const ir::Value* v) {
+  if (!v || !v->def || v->def->opcode != Opcode::Constant) return nullptr;
+  return &v->def->attrs.find(ir::attr::value.name)->second;
+}
+
 int64_t wrap_integer(uint64_t value, Elem elem) {
   int bits = elem_bits(elem);
   if (bits == 64) return int64_t(value);

@@ -8,6 +8,9 @@
 
 namespace tegula {
 
+/// The attribute `value` of the constant that `v` is; null if it is none, or null itself.
+const ir::Attr* constant_of(const ir::Value* v);
+
 /// `value` as an integer of this element type: wrapped to its width, sign- or zero-extended to 64 bits.
 int64_t wrap_integer(uint64_t value, Elem elem);
 /// `value` rounded to nearest even in this floating-point type; every NaN becomes the one quiet NaN.

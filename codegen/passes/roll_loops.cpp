@@ -15,7 +15,6 @@
 #include "codegen/passes/roll_loops.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <span>
 #include <tuple>
@@ -28,6 +27,7 @@
 #include "codegen/ir/flow.h"
 #include "codegen/ir/pointer_set.h"
 #include "codegen/passes/constant_fold.h"
+#include "codegen/passes/constant_steps.h"
 #include "codegen/passes/passes.h"
 #include "runtime/base/check.h"
 
@@ -48,10 +48,6 @@ constexpr size_t kPeriods = 6;
 constexpr int kDepth = 3;
 
 using Position = std::list<std::unique_ptr<Op>>::iterator;
-
-const Attr* constant_of(const Value* v) {
-  return v && v->def && v->def->opcode == Opcode::Constant ? &v->def->attrs.find(attr::value.name)->second : nullptr;
-}
 
 bool is_same_constant(const Value* a, const Value* b) {
   const Attr *x = constant_of(a), *y = constant_of(b);
@@ -151,33 +147,6 @@ struct Item {
   uint64_t form = 0, origin = 0;  ///< what it looks like; and what it follows from does
   double cost = 0;
 };
-
-bool is_negative_zero(const Attr& constant) {
-  const auto* number = std::get_if<double>(&constant);
-  return number && *number == 0 && std::signbit(*number);
-}
-
-// What constants grow by, if `second` follows `first`; nullopt where such do not grow.
-std::optional<Attr> step_between(const Attr& first, const Attr& second, Elem elem) {
-  if (first.index() != second.index() || is_negative_zero(first)) return std::nullopt;
-  if (const auto* number = std::get_if<int64_t>(&first))
-    return wrap_integer(uint64_t(std::get<int64_t>(second)) - uint64_t(*number), elem);
-  if (const auto* number = std::get_if<double>(&first)) return std::get<double>(second) - *number;
-  return std::nullopt;
-}
-
-// Whether the constant is `copies` steps from `first`, and a loop computes it without rounding.
-bool has_grown(const Attr& constant, const Attr& first, const Attr& step, size_t copies, Elem elem) {
-  if (const auto* number = std::get_if<int64_t>(&first))
-    return std::get<int64_t>(constant) ==
-           wrap_integer(uint64_t(*number) + copies * uint64_t(std::get<int64_t>(step)), elem);
-  const double from = std::get<double>(first), to = std::get<double>(constant);
-  const double number = double(copies), distance = number * std::get<double>(step);
-  auto is_exact = [&](double x) { return std::isfinite(x) && round_float(x, elem) == x; };
-  const double rounded_off = std::fma(number, std::get<double>(step), -distance);
-  return is_exact(number) && is_exact(distance) && rounded_off == 0 && from + distance == to && to - distance == from &&
-         to - from == distance && !is_negative_zero(constant);
-}
 
 // How an operand goes on from copy to copy: the same value; a constant that grows by `step`; a value of the same copy;
 // a value of the copy before.
